@@ -1,0 +1,41 @@
+//! The words of the product as plain data and pure rules.
+//!
+//! Nothing here does input or output, knows a clock, or imports another room: what is true here is true on every forge, database and sandbox.
+
+mod event;
+mod issue;
+mod job;
+mod patch;
+mod policy;
+mod tests;
+
+pub use event::{Actor, Event, RepoRef, Trigger, Verb};
+pub use issue::{Issue, IssueText, same_label};
+pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
+pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
+pub use policy::{Permission, Refusal};
+pub use tests::{Comparison, TestCase, TestResult, TestRun};
+
+/// Where the time comes from: tests hand in a clock of their own, so that nothing has to wait.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since the Unix epoch.
+    fn now_ms(&self) -> i64;
+}
+
+/// The clock of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Where identifiers come from: random in the service, counted in tests.
+pub trait Ids: Send + Sync {
+    /// A new identifier of letters and digits, unique for this installation and sorting by the time it was made.
+    fn next(&self) -> String;
+}

@@ -1,0 +1,215 @@
+//! Forges: what arrives from them ([`Inbound`]) and what is asked of them ([`Forge`]).
+//!
+//! A forge is always the configured entry whose name stands in the webhook's path; no header, payload or redirect chooses one, and no
+//! address in a payload is ever requested (forges.md, section 6). Whatever creates something on a forge is preceded by a look for it.
+
+pub mod gitea;
+pub mod github;
+mod http;
+mod signature;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+
+use crate::domain::{Actor, Event, Issue, Permission, RepoRef};
+
+pub use signature::VerifiedDelivery;
+
+/// The headers of a delivery: names in lower case, looked up by [`Headers::get`].
+#[derive(Debug, Clone, Default)]
+pub struct Headers(pub Vec<(String, String)>);
+
+impl Headers {
+    /// The one value of a header; none when it is missing **or given twice** (a doubled signature header is nobody's).
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut values = self.0.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str());
+        match (values.next(), values.next()) {
+            (Some(value), None) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// Why a delivery was not believed. The answer is 401 in every case and says no more than this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotVerified {
+    /// No signature came.
+    #[error("the signature header is missing or empty: set the webhook's secret on the forge")]
+    Missing,
+    /// The signature fits none of the configured secrets.
+    #[error("the signature fits none of the configured secrets")]
+    Wrong,
+}
+
+/// How one kind of forge speaks to us.
+pub trait Inbound: Send + Sync {
+    /// Checks the signature over the bytes as received, in constant time, against each configured secret.
+    ///
+    /// # Errors
+    /// [`NotVerified`], without saying which secret or which byte.
+    fn verify(&self, headers: &Headers, body: &[u8]) -> Result<VerifiedDelivery, NotVerified>;
+
+    /// Reads a verified delivery. Unknown events, actions and fields are [`crate::domain::Verb::Ignore`].
+    ///
+    /// # Errors
+    /// A sentence for the administrator when the body is not what this forge sends (no JSON, or a needed field of the wrong type).
+    fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String>;
+}
+
+/// A repository as the forge answers it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// Identity and present path.
+    pub repo: RepoRef,
+    /// The name of the default branch; none in an empty repository.
+    pub default_branch: Option<String>,
+    /// Read-only.
+    pub archived: bool,
+}
+
+/// The latest act of putting the trigger label on an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelSet {
+    /// Who did it.
+    pub by: Actor,
+    /// The forge's own id of that act, the same however often we are told of it: one act, at most one run.
+    pub episode: String,
+}
+
+/// A comment on an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The forge's id of it.
+    pub id: String,
+    /// The login of its author.
+    pub author: String,
+    /// The text.
+    pub body: String,
+}
+
+/// A label that we use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LabelSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Six hexadecimal digits, without `#`.
+    pub color: &'static str,
+    /// One sentence, at most 100 characters.
+    pub description: &'static str,
+}
+
+/// A pull request to open, always as a draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDraft {
+    /// Our branch, without `refs/heads/`.
+    pub head: String,
+    /// The branch it is for.
+    pub base: String,
+    /// The title without any draft prefix; the forge's own way of saying "draft" is added here.
+    pub title: String,
+    /// The text.
+    pub body: String,
+}
+
+/// A pull request as the forge answers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// The number shown to people.
+    pub number: i64,
+    /// Its page for people.
+    pub url: String,
+    /// Whether the forge itself says that it is a draft.
+    pub draft: bool,
+    /// The commit at its head, as the forge knows it.
+    pub head_sha: String,
+}
+
+/// How git gets in: passed by askpass only, never in an argument, a URL or a file.
+#[derive(Debug, Clone)]
+pub struct GitAccess {
+    /// `https://host/owner/name.git`, without any credential.
+    pub url: String,
+    /// The user name that goes with the token.
+    pub username: String,
+    /// The token.
+    pub token: SecretString,
+}
+
+/// What a call to a forge can end in. The variant decides what we do, the text is for people.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// 404 or 410, or 301 to somewhere else: the thing is not there, or hidden from us.
+    #[error("{what}: not found on the forge, or the token may not see it")]
+    NotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// 401 or 403 that is no rate limit: the token is wrong or too narrow.
+    #[error("{what}: the forge refuses our token ({message}); check the token's validity and scopes")]
+    Denied {
+        /// What was asked for.
+        what: String,
+        /// The forge's own words, shortened.
+        message: String,
+    },
+    /// 409 or 422: what was sent is not acceptable, and will not be the next time.
+    #[error("{what}: the forge does not accept it ({message})")]
+    Rejected {
+        /// What was asked for.
+        what: String,
+        /// The forge's own words, shortened.
+        message: String,
+    },
+    /// The forge is down, slow, or asks us to wait; a later try may work.
+    #[error("{what}: the forge does not answer as it should ({message}); it is tried again later")]
+    Unavailable {
+        /// What was asked for.
+        what: String,
+        /// What happened.
+        message: String,
+        /// The time that the forge asked us to wait, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// The forge answered something that we can't read.
+    #[error("{what}: the forge's answer can't be read ({message})")]
+    Unreadable {
+        /// What was asked for.
+        what: String,
+        /// What was wrong with it.
+        message: String,
+    },
+}
+
+/// What we ask of a forge. One implementation serves one configured entry.
+#[async_trait]
+pub trait Forge: Send + Sync {
+    /// The account that our token belongs to.
+    async fn myself(&self) -> Result<Actor, ForgeError>;
+    /// The repository now.
+    async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError>;
+    /// The issue now.
+    async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError>;
+    /// The latest time that this label was put on the issue; none when the forge knows of no such act.
+    async fn label_set(&self, repo: &RepoRef, number: i64, label: &str) -> Result<Option<LabelSet>, ForgeError>;
+    /// What this person may do in the repository. Unknown people and people we may not ask about have [`Permission::None`].
+    async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError>;
+    /// All comments, oldest first.
+    async fn comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError>;
+    /// Writes a comment.
+    async fn comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError>;
+    /// Replaces the text of a comment of ours.
+    async fn edit_comment(&self, repo: &RepoRef, id: &str, body: &str) -> Result<(), ForgeError>;
+    /// Puts a label on an issue or pull request, making the label first where it is missing.
+    async fn add_label(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError>;
+    /// Takes a label off; it is no error when it is not there.
+    async fn remove_label(&self, repo: &RepoRef, number: i64, label: &str) -> Result<(), ForgeError>;
+    /// The open pull request from this branch of the repository itself.
+    async fn find_pull_request(&self, repo: &RepoRef, head: &str) -> Result<Option<PullRequest>, ForgeError>;
+    /// Opens a pull request as a draft. The answer's `draft` is what the forge says, and the caller must look at it.
+    async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError>;
+    /// Closes a pull request (used when the forge would not make it a draft).
+    async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
+    /// How git reads and writes the repository.
+    fn git_access(&self, repo: &RepoRef) -> GitAccess;
+}

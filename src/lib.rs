@@ -1,0 +1,58 @@
+//! frognano-bot: a label on an issue becomes a draft pull request that code has judged and a human must review.
+//!
+//! ```text
+//! webhook bytes -> VerifiedDelivery -> Event -> job -> Lease -> policy (issue and actor read again) -> mirror at a fixed commit
+//!   -> sandbox (proved to reach nothing) -> tests before -> agent loop (trajectory kept each step) -> changed files -> candidate commit
+//!   -> guard -> tests after, in a fresh sandbox -> Verdict -> push -> draft pull request + label + status comment
+//! ```
+//!
+//! [`pipeline::solve`] reads like that line from top to bottom.
+//!
+//! Rooms, and who may import whom (a test in `tests/stories` reads the `use crate::` lines and fails on an arrow the wrong way):
+//!
+//! ```text
+//! domain <- config <- {forge, store, git, sandbox, model, tools} (never each other) <- {leaf, verify, guard, publish}
+//!        <- pipeline <- worker <- web, demo, cli <- app
+//! ```
+//!
+//! sqlx is named only in `store`, reqwest in `forge` and `model`, the git program only in `git`, axum in `web` and `demo`.
+//! `tools` is what runs inside the sandbox; the program `frognano-tools` compiles it alone.
+
+pub mod tools;
+
+#[cfg(feature = "service")]
+pub mod app;
+#[cfg(feature = "service")]
+pub mod cli;
+#[cfg(feature = "service")]
+pub mod config;
+#[cfg(feature = "service")]
+pub mod demo;
+#[cfg(feature = "service")]
+pub mod domain;
+#[cfg(feature = "service")]
+pub mod forge;
+#[cfg(feature = "service")]
+pub mod git;
+#[cfg(feature = "service")]
+pub mod guard;
+#[cfg(feature = "service")]
+pub mod leaf;
+#[cfg(feature = "service")]
+pub mod model;
+#[cfg(feature = "service")]
+pub mod pipeline;
+#[cfg(feature = "service")]
+pub mod publish;
+#[cfg(feature = "service")]
+pub mod sandbox;
+#[cfg(feature = "service")]
+pub mod store;
+#[cfg(feature = "service")]
+pub mod telemetry;
+#[cfg(feature = "service")]
+pub mod verify;
+#[cfg(feature = "service")]
+pub mod web;
+#[cfg(feature = "service")]
+pub mod worker;

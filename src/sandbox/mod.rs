@@ -1,0 +1,121 @@
+//! The sandbox: the enemy's room.
+//!
+//! What must hold: no credential, remote, proxy or route is ever in it; it proves that it reaches nothing before the first byte of the
+//! repository enters, and no configuration can give it a network; what comes out of it is untrusted bytes; everything in it dies with it.
+
+mod link;
+pub mod local;
+mod probe;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::BlobMode;
+
+pub use link::Link;
+pub use probe::{Attempt, ProbeReport};
+
+/// The folder of the repository inside every sandbox.
+pub const WORKSPACE: &str = "/workspace";
+
+/// What may go wrong with a sandbox; none of it is the model's fault.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// It could not be started.
+    #[error("the sandbox could not be started: {0}")]
+    NotStarted(String),
+    /// Something was reachable from inside.
+    #[error("the sandbox reaches {0}: the run is refused before the repository enters")]
+    NetworkOpen(String),
+    /// It died or its channel broke.
+    #[error("the sandbox was lost: {0}")]
+    Lost(String),
+    /// It ran out of the memory or the disk that it was given.
+    #[error("the sandbox has no room left: {0}")]
+    NoRoom(String),
+    /// More came out than the limit allows.
+    #[error("{what} is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+}
+
+/// One path of the workspace as git would see it, the top-level `.git` left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The path from the workspace, `/` between parts, in whatever bytes it has.
+    pub path: Vec<u8>,
+    /// Its kind; none for what git can't keep (sockets, pipes, devices).
+    pub mode: Option<BlobMode>,
+    /// The size in bytes.
+    pub size: u64,
+    /// SHA-1 of `blob <size>\0<content>` in lower-case hexadecimal, as git names blobs; empty for what git can't keep.
+    pub blob: String,
+}
+
+/// A file brought out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenFile {
+    /// The path as asked.
+    pub path: Vec<u8>,
+    /// Its kind.
+    pub mode: BlobMode,
+    /// The content (for a symlink the target).
+    pub content: Vec<u8>,
+}
+
+/// A command for the project, not for the model: the tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Run by `/bin/bash -c` in the workspace.
+    pub script: String,
+    /// Killed, with all it started, after this time.
+    pub timeout: Duration,
+    /// At most so many bytes of each stream are kept (the head and the tail, half each); the rest is counted and dropped while it is read.
+    pub output_limit: usize,
+}
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// The exit status, negative for a signal; none when it was stopped for time.
+    pub exit_code: Option<i32>,
+    /// Its output, undecodable bytes replaced.
+    pub stdout: String,
+    /// Its error output.
+    pub stderr: String,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A started and proved sandbox. Dropping it ends everything in it.
+#[async_trait]
+pub trait Sandbox: Send {
+    /// What was tried against the walls before anything entered, for the record.
+    fn probe_report(&self) -> &ProbeReport;
+    /// Unpacks a tar archive in the workspace. Called any number of times before the first tool call.
+    async fn put(&mut self, tar: Vec<u8>) -> Result<(), SandboxError>;
+    /// Unpacks a tar archive in another folder of the sandbox (a temporary one).
+    async fn put_into(&mut self, folder: &str, tar: Vec<u8>) -> Result<(), SandboxError>;
+    /// One call of a Leaf tool; the answer is the observation, to the letter what the model sees.
+    async fn call(&mut self, tool: &str, args: &serde_json::Value) -> Result<String, SandboxError>;
+    /// Runs a command in the workspace. Everything that it started is dead when this returns.
+    async fn run(&mut self, command: &Command) -> Result<Ran, SandboxError>;
+    /// Lists the workspace.
+    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError>;
+    /// Brings files of a folder out; missing ones are left out of the answer. `limit` is the sum of their sizes in bytes.
+    async fn take(&mut self, folder: &str, paths: &[Vec<u8>], limit: u64) -> Result<Vec<TakenFile>, SandboxError>;
+    /// Ends it and everything in it, and waits until nothing is left.
+    async fn close(self: Box<Self>);
+}
+
+/// Makes sandboxes. There is no way to ask one for a network.
+#[async_trait]
+pub trait Sandboxes: Send + Sync {
+    /// Starts a sandbox and has it prove that it reaches nothing.
+    async fn start(&self, name: &str) -> Result<Box<dyn Sandbox>, SandboxError>;
+}
