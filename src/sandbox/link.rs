@@ -116,7 +116,8 @@ impl Link {
     pub async fn take(&mut self, folder: &str, paths: &[Vec<u8>], limit: u64) -> Result<Vec<TakenFile>, SandboxError> {
         const ENVELOPE: u64 = 8192;
         let names: Vec<u8> = paths.iter().flat_map(|path| path.iter().copied().chain([0])).collect();
-        let archive = (paths.len() as u64).saturating_mul(ENVELOPE).saturating_add(2 * names.len() as u64 + 2 * ENVELOPE).saturating_add(limit);
+        let archive =
+            (paths.len() as u64).saturating_mul(ENVELOPE).saturating_add(2 * names.len() as u64 + 2 * ENVELOPE).saturating_add(limit);
         let request = json!({"op": "take", "folder": folder, "bytes": names.len(), "limit": limit});
         let (_, bytes) = self.ask(request, &names, self.patience.transfer, Some(archive)).await.map_err(|error| match error {
             SandboxError::TooLarge { .. } => SandboxError::TooLarge { what: "what was to be taken out of the sandbox".to_owned(), limit },

@@ -99,7 +99,8 @@ fn command() -> Command {
 
 #[tokio::test]
 async fn a_probe_answer_about_other_targets_is_forged() {
-    let mut link = scripted(vec![br#"{"id":1,"probed":[{"kind":"tcp","address":"127.0.0.1:1","reached":false,"why":""}]}"#.to_vec(), b"\n".to_vec()]);
+    let mut link =
+        scripted(vec![br#"{"id":1,"probed":[{"kind":"tcp","address":"127.0.0.1:1","reached":false,"why":""}]}"#.to_vec(), b"\n".to_vec()]);
     let target = Target { kind: "tcp".to_owned(), address: "127.0.0.1:2".to_owned() };
     assert!(matches!(link.probe(&[target]).await, Err(SandboxError::Lost(_))));
 }

@@ -1,1 +1,3 @@
+//! Stories through the real parts.
 
+mod sandbox;

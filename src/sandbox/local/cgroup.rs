@@ -59,7 +59,9 @@ impl Tree {
     pub fn make(&self, name: &str, limits: Limits) -> io::Result<Group> {
         let name = format!("{PREFIX}{}-{name}", owner_mark(std::process::id()).unwrap_or_default());
         let group = match self {
-            Self::V1(controllers) => Group { folders: controllers.iter().map(|(kind, folder)| (*kind, folder.join(&name))).collect(), v2: false },
+            Self::V1(controllers) => {
+                Group { folders: controllers.iter().map(|(kind, folder)| (*kind, folder.join(&name))).collect(), v2: false }
+            }
             Self::V2(folder) => Group { folders: vec![("all", folder.join(&name))], v2: true },
         };
         match group.set_up(limits) {

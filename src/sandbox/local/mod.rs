@@ -23,6 +23,8 @@ use super::{Command, Entry, Link, ProbeReport, Ran, Sandbox, SandboxError, Sandb
 use cgroup::{Group, Limits, Tree};
 use spawn::{Descent, Passage};
 
+const OUT_OF_MEMORY: &str = "processes inside were killed because the memory limit of the sandbox was reached";
+
 /// Makes sandboxes on this machine.
 #[derive(Debug)]
 pub struct Local {
@@ -126,7 +128,8 @@ impl LocalSandbox {
         self.report.attempts.extend(bait.visits());
         self.report.judge()?;
 
-        const STATUS: &str = r#"while read -r key value; do case $key in NoNewPrivs:|Cap???:|Seccomp:) echo "$key$value"; esac; done </proc/self/status"#;
+        const STATUS: &str =
+            r#"while read -r key value; do case $key in NoNewPrivs:|Cap???:|Seccomp:) echo "$key$value"; esac; done </proc/self/status"#;
         let asked = Command { script: STATUS.to_owned(), timeout: Duration::from_secs(10), output_limit: 4096 };
         let ran = self.link.run(&asked).await;
         let status = self.settle(ran).await?.stdout;
@@ -144,7 +147,7 @@ impl LocalSandbox {
         let Err(SandboxError::Lost(why)) = outcome else { return outcome };
         self.life.kill();
         if new_kills {
-            return Err(SandboxError::NoRoom(self.life.memory_words()));
+            return Err(SandboxError::NoRoom(OUT_OF_MEMORY.to_owned()));
         }
         match self.link.last_words().await.as_str() {
             "" => Err(SandboxError::Lost(why)),
@@ -183,7 +186,7 @@ impl Sandbox for LocalSandbox {
         let ran = self.link.run(command).await;
         let ran = self.settle(ran).await?;
         if ran.exit_code != Some(0) && self.memory_kills > kills {
-            return Err(SandboxError::NoRoom(self.life.memory_words()));
+            return Err(SandboxError::NoRoom(OUT_OF_MEMORY.to_owned()));
         }
         Ok(ran)
     }
@@ -228,10 +231,6 @@ impl Life {
         self.kill();
         let remains = (self.child.take(), self.group.take());
         (remains.0.is_some() || remains.1.is_some()).then_some(remains)
-    }
-
-    fn memory_words(&self) -> String {
-        "processes inside were killed because the memory limit of the sandbox was reached".to_owned()
     }
 }
 

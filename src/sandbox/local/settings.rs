@@ -3,6 +3,7 @@
 //! What must hold: nothing that a person configures here can bring a credential or a network into a sandbox.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -43,7 +44,7 @@ pub struct Settings {
     pub cpus: f64,
     /// The user id of the sandboxes when the service runs as root (never 0); else the service's own is used. Default [`SANDBOX_UID`].
     pub uid: u32,
-    /// Addresses that the probe tries besides its own, such as the forge and the model server.
+    /// What the probe tries besides its own targets, such as the forge and the model server: `address:port`, not a name, for tcp and udp.
     pub probe_targets: Vec<Target>,
     /// How long an answer from inside is waited for.
     pub patience: Patience,
@@ -77,17 +78,27 @@ impl Settings {
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        let programs = [("bubblewrap", &self.bwrap, "install the package bubblewrap"), ("frognano-tools", &self.tools, "build or install it")];
+        let programs =
+            [("bubblewrap", &self.bwrap, "install the package bubblewrap"), ("frognano-tools", &self.tools, "build or install it")];
         for (name, program, remedy) in programs {
             if !is_program(program) {
                 complaints.push(format!("sandbox: {} is no executable file ({name}): {remedy}", program.display()));
             }
         }
         complaints.extend(self.binds.iter().filter_map(|bind| self.complaint_about_bind(bind)));
-        complaints.extend(self.path.iter().filter(|folder| !folder.is_absolute()).map(|folder| {
-            format!("sandbox: the path entry {} is not absolute", folder.display())
-        }));
+        complaints.extend(
+            self.path
+                .iter()
+                .filter(|folder| !folder.is_absolute())
+                .map(|folder| format!("sandbox: the path entry {} is not absolute", folder.display())),
+        );
         complaints.extend(self.env.iter().filter_map(|(name, _)| complaint_about_variable(name)));
+        complaints.extend(self.probe_targets.iter().filter(|target| !can_be_tried(target)).map(|target| {
+            format!(
+                "sandbox: the probe can't try {} {:?}: tcp and udp need an address and a port, such as 10.0.0.1:443",
+                target.kind, target.address
+            )
+        }));
         let amounts = [
             ("workspace_bytes", self.workspace_bytes),
             ("tmp_bytes", self.tmp_bytes),
@@ -127,6 +138,15 @@ impl Settings {
 
 fn is_program(path: &Path) -> bool {
     path.is_absolute() && fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+/// What can't be tried would count as not reached.
+fn can_be_tried(target: &Target) -> bool {
+    match target.kind.as_str() {
+        "tcp" | "udp" => target.address.parse::<SocketAddr>().is_ok(),
+        "dns" | "abstract" => !target.address.is_empty(),
+        _ => false,
+    }
 }
 
 fn overlap(one: &Path, other: &Path) -> bool {
@@ -194,7 +214,9 @@ mod tests {
             fs::create_dir_all(&path).unwrap();
             path
         };
-        for bind in ["/", "/etc", "/etc/ssl", "/var", "/var/lib", "/run", "/proc/self", "/home", "/root", "/nowhere/at/all", "usr", "/usr/../etc"] {
+        for bind in
+            ["/", "/etc", "/etc/ssl", "/var", "/var/lib", "/run", "/proc/self", "/home", "/root", "/nowhere/at/all", "usr", "/usr/../etc"]
+        {
             assert!(with_bind(bind, &state).is_some(), "{bind}");
         }
         assert!(with_bind(make("a/.cargo"), &state).is_some());
@@ -229,6 +251,7 @@ mod tests {
         settings.cpus = f64::NAN;
         settings.uid = 0;
         settings.memory_bytes = 0;
-        assert_eq!(settings.complaints().len(), 8, "{:#?}", settings.complaints());
+        settings.probe_targets = vec![Target::new("tcp", "forge:443"), Target::new("dns", "forge")];
+        assert_eq!(settings.complaints().len(), 9, "{:#?}", settings.complaints());
     }
 }

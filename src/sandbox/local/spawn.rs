@@ -93,7 +93,10 @@ pub async fn spawn(mut command: Command, passage: Passage) -> Result<Child, Stri
     let doors: Vec<RawFd> = passage.doors.iter().map(|door| door.as_raw_fd()).collect();
     let kept: Vec<RawFd> = passage.files.iter().map(|file| file.as_raw_fd()).collect();
     let descent = passage.descent;
-    #[expect(unsafe_code, reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock")]
+    #[expect(
+        unsafe_code,
+        reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock"
+    )]
     unsafe {
         command.pre_exec(move || descend(&doors, descent.as_ref(), &kept));
     }
@@ -148,7 +151,9 @@ impl Step {
             None => "bubblewrap could not be started",
             Some(Self::Join) => "the control groups could not be joined",
             Some(Self::Session) => "a session of its own could not be made",
-            Some(Self::Namespace) => "a mount namespace could not be made (root without CAP_SYS_ADMIN? then start the service as another user)",
+            Some(Self::Namespace) => {
+                "a mount namespace could not be made (root without CAP_SYS_ADMIN? then start the service as another user)"
+            }
             Some(Self::Stage) => "the tools and toolchains could not be mounted where the sandbox's user reaches them",
             Some(Self::Drop) => "the rights of root could not be given up",
             Some(Self::Files) => "the open files of the service could not be kept back",
