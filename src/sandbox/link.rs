@@ -148,7 +148,9 @@ impl Link {
     /// The end of what the program wrote to its error stream, once that is closed (or soon); control characters escaped.
     pub async fn last_words(&mut self) -> String {
         const SOON: Duration = Duration::from_millis(500);
-        let _ = tokio::time::timeout(SOON, &mut self.drain).await;
+        if !self.drain.is_finished() {
+            let _ = tokio::time::timeout(SOON, &mut self.drain).await;
+        }
         let tail = self.stderr.lock().map(|tail| tail.clone()).unwrap_or_default();
         let words = String::from_utf8_lossy(&tail);
         words.trim().chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()

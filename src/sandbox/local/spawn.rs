@@ -3,11 +3,12 @@
 //! What must hold: bubblewrap never runs with the host's user id 0 (what it locks in would still be root to `/proc/sys`); it inherits no open file
 //! but its own; it dies with the service. The kernel ties that death to the thread that made the child, so one thread that never ends makes them all.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
@@ -90,15 +91,9 @@ pub fn binds(found: &[PathBuf], seen: &[PathBuf]) -> Vec<Bind> {
 /// # Errors
 /// One sentence that names the step between fork and exec that failed.
 pub async fn spawn(mut command: Command, passage: Passage) -> Result<Child, String> {
-    let doors: Vec<RawFd> = passage.doors.iter().map(|door| door.as_raw_fd()).collect();
-    let kept: Vec<RawFd> = passage.files.iter().map(|file| file.as_raw_fd()).collect();
-    let descent = passage.descent;
-    #[expect(
-        unsafe_code,
-        reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock"
-    )]
+    #[expect(unsafe_code, reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock")]
     unsafe {
-        command.pre_exec(move || descend(&doors, descent.as_ref(), &kept));
+        command.pre_exec(move || passage.walk());
     }
     let (answer, spawned) = tokio::sync::oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
@@ -106,11 +101,9 @@ pub async fn spawn(mut command: Command, passage: Passage) -> Result<Child, Stri
         let _within = runtime.enter();
         let _ = answer.send(command.spawn());
     });
-    let gone = || "the thread that starts sandboxes is gone".to_owned();
+    let gone = || "the thread that starts sandboxes could not do it".to_owned();
     spawner().ok_or_else(gone)?.send(errand).map_err(|_| gone())?;
-    let spawned = spawned.await.map_err(|_| gone())?;
-    drop((passage.doors, passage.files));
-    spawned.map_err(|error| Step::explain(&error))
+    spawned.await.map_err(|_| gone())?.map_err(|error| Step::explain(&error))
 }
 
 type Errand = Box<dyn FnOnce() + Send>;
@@ -119,7 +112,7 @@ fn spawner() -> Option<&'static Sender<Errand>> {
     static SPAWNER: OnceLock<Option<Sender<Errand>>> = OnceLock::new();
     let start = || {
         let (sender, errands) = channel::<Errand>();
-        let serve = move || errands.into_iter().for_each(|errand| errand());
+        let serve = move || errands.into_iter().for_each(|errand| drop(catch_unwind(AssertUnwindSafe(errand))));
         std::thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(serve).ok().map(|_| sender)
     };
     SPAWNER.get_or_init(start).as_ref()
@@ -162,20 +155,23 @@ impl Step {
     }
 }
 
-fn descend(doors: &[RawFd], descent: Option<&Descent>, kept: &[RawFd]) -> io::Result<()> {
-    for door in doors {
-        write(borrow(*door), b"0").map_err(Step::Join.failed())?;
+impl Passage {
+    fn walk(&self) -> io::Result<()> {
+        for door in &self.doors {
+            write(door, b"0").map_err(Step::Join.failed())?;
+        }
+        setsid().map_err(Step::Session.failed())?;
+        if let Some(descent) = &self.descent {
+            unshare(CloneFlags::CLONE_NEWNS).map_err(Step::Namespace.failed())?;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&CStr>, c"/", None::<&CStr>, private, None::<&CStr>).map_err(Step::Namespace.failed())?;
+            descent.stage().map_err(Step::Stage.failed())?;
+            setgroups(&[]).map_err(Step::Drop.failed())?;
+            setgid(Gid::from_raw(descent.uid)).map_err(Step::Drop.failed())?;
+            setuid(Uid::from_raw(descent.uid)).map_err(Step::Drop.failed())?;
+        }
+        keep_only(&self.files).map_err(Step::Files.failed())
     }
-    setsid().map_err(Step::Session.failed())?;
-    if let Some(descent) = descent {
-        unshare(CloneFlags::CLONE_NEWNS).map_err(Step::Namespace.failed())?;
-        mount(None::<&str>, c"/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).map_err(Step::Namespace.failed())?;
-        descent.stage().map_err(Step::Stage.failed())?;
-        setgroups(&[]).map_err(Step::Drop.failed())?;
-        setgid(Gid::from_raw(descent.uid)).map_err(Step::Drop.failed())?;
-        setuid(Uid::from_raw(descent.uid)).map_err(Step::Drop.failed())?;
-    }
-    keep_only(kept).map_err(Step::Files.failed())
 }
 
 impl Descent {
@@ -189,29 +185,22 @@ impl Descent {
                 open(prop.staged.as_c_str(), OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::from_bits_truncate(0o644))?;
             }
             let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
-            mount(Some(prop.source.as_c_str()), prop.staged.as_c_str(), None::<&str>, flags, None::<&str>)?;
+            mount(Some(prop.source.as_c_str()), prop.staged.as_c_str(), None::<&CStr>, flags, None::<&CStr>)?;
         }
         Ok(())
     }
 }
 
 /// Marks every open file above the three standard ones to be closed by exec, then takes the mark from those that stay.
-fn keep_only(kept: &[RawFd]) -> nix::Result<()> {
+fn keep_only(kept: &[OwnedFd]) -> nix::Result<()> {
     const FIRST: libc::c_uint = 3;
     #[expect(unsafe_code, reason = "a system call without pointers; it changes only this child's own table of files")]
     let marked = unsafe { libc::close_range(FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC.cast_signed()) };
     Errno::result(marked)?;
     for file in kept {
-        fcntl(borrow(*file), FcntlArg::F_SETFD(FdFlag::empty()))?;
+        fcntl(file, FcntlArg::F_SETFD(FdFlag::empty()))?;
     }
     Ok(())
-}
-
-fn borrow(file: RawFd) -> BorrowedFd<'static> {
-    #[expect(unsafe_code, reason = "the parent keeps these files open until the child has been started")]
-    unsafe {
-        BorrowedFd::borrow_raw(file)
-    }
 }
 
 #[cfg(test)]

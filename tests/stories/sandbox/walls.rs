@@ -42,7 +42,7 @@ pub async fn is_writable_only_where_it_should_be(boxes: &dyn Sandboxes) {
     let refused = "for path in /x /etc/x /etc/passwd /usr/x /usr/bin/env /bin/x /lib/x /dev/x /run/x /home/x /run/frognano-tools \
         /proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sys/kernel/hostname /proc/sysrq-trigger /proc/1/mem /proc/1/fd/1; do \
         (echo x >> $path) 2>/dev/null && echo $path; done; \
-        for path in /workspace/x /tmp/x ~/x; do echo x > $path || echo no $path; done";
+        for path in /workspace/x /tmp/x ~/x /dev/shm/x; do echo x > $path || echo no $path; done";
     assert_eq!(run(&mut sandbox, refused).await.stdout, "");
     sandbox.close().await;
 }
