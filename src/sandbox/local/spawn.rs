@@ -91,7 +91,10 @@ pub fn binds(found: &[PathBuf], seen: &[PathBuf]) -> Vec<Bind> {
 /// # Errors
 /// One sentence that names the step between fork and exec that failed.
 pub async fn spawn(mut command: Command, passage: Passage) -> Result<Child, String> {
-    #[expect(unsafe_code, reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock")]
+    #[expect(
+        unsafe_code,
+        reason = "the closure only makes system calls on what was prepared before the fork; it allocates nothing and takes no lock"
+    )]
     unsafe {
         command.pre_exec(move || passage.walk());
     }
