@@ -1,1 +1,3 @@
+//! The stories of the product, told through its public doors.
 
+mod webhooks;
