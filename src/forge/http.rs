@@ -20,7 +20,7 @@ use super::address::{below, check_base};
 use super::answer::{Answer, Trouble, shorten};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LARGEST_ANSWER: usize = 8 << 20;
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -96,8 +96,8 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// A call that may be repeated. `what` is for people (`issue 7 of owner/name`), `path` the segments below the base, not yet encoded.
-    pub(super) const fn new(what: String, method: Method, path: &'a [&'a str]) -> Self {
-        Self { what, method, path, query: vec![], body: None, repeat: Repeat::Harmless }
+    pub(super) fn new(what: String, method: Method, path: &'a [&'a str]) -> Self {
+        Self { what: shorten(&what), method, path, query: vec![], body: None, repeat: Repeat::Harmless }
     }
 
     /// Sends this along.

@@ -155,3 +155,42 @@ async fn settings_that_cannot_work_are_refused() {
     assert!(refused(Settings { ca_bundle: Some(b"no certificate".to_vec()), ..good.clone() }).contains("CA bundle"));
     assert!(refused(Settings { git_base: Url::parse("https://user@host/").unwrap(), ..good }).contains("address"));
 }
+
+/// A TLS server on loopback with a certificate for `localhost` that only `authority.pem` vouches for; it answers one request.
+fn private_tls() -> u16 {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("../../tests/fixtures/tls/server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../tests/fixtures/tls/server.key.pem")).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = std::sync::Arc::new(versions.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(4) {
+            let connection = rustls::ServerConnection::new(std::sync::Arc::clone(&config)).unwrap();
+            let mut stream = BufReader::new(rustls::StreamOwned::new(connection, stream.unwrap()));
+            let head = stream.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).count();
+            if head > 0 {
+                stream.get_mut().write_all(b"HTTP/1.1 200 X\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+            }
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_only_where_it_is_configured() {
+    let mut canned = Canned::new(vec![]).await;
+    let mut ask = async |bundle: Option<&[u8]>| {
+        canned.settings.api_base = Url::parse(&format!("https://localhost:{}/", private_tls())).unwrap();
+        canned.settings.ca_bundle = bundle.map(<[u8]>::to_vec);
+        read(&canned).await
+    };
+    assert_eq!(ask(Some(include_bytes!("../../tests/fixtures/tls/authority.pem"))).await.unwrap(), json!({}));
+    let error = ask(None).await.unwrap_err();
+    assert!(matches!(&error, ForgeError::Unavailable { message, .. } if message.contains("certificate")), "{error:?}");
+}

@@ -1,5 +1,7 @@
 //! What the forges send: every sample of the contract is read as the contract says, every signature believed or refused.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
