@@ -53,12 +53,13 @@ const TIMELINE: &str = r#"[
     {"id": 12, "type": "label", "body": "", "label": {"id": 1, "name": "frognano-fix"}, "user": {"id": 2, "login": "writer"}},
     {"id": 13, "type": "label", "body": "1", "label": {"id": 1, "name": "Frognano-Fix"}, "user": {"id": 2, "login": "Writer"}},
     {"id": 14, "type": "label", "body": "1", "label": {"id": 2, "name": "other"}, "user": {"id": 3, "login": "third"}},
-    {"id": 15, "type": "label", "body": "1", "label": null, "user": {"id": 3, "login": "third"}}
+    {"id": 15, "type": "label", "body": "1", "label": null, "user": {"id": 3, "login": "third"}},
+    {"id": 16, "type": "label", "body": "", "label": {"id": 1, "name": "frognano-fix"}, "user": {"id": 3, "login": "third"}}
 ]"#;
 
 #[tokio::test]
 async fn the_last_one_who_put_the_label_on_is_found_in_the_timeline() {
-    let gone = r#"[{"id": 16, "type": "label", "body": "1", "label": {"id": 1, "name": "frognano-fix"}, "user": null}]"#;
+    let gone = r#"[{"id": 17, "type": "label", "body": "1", "label": {"id": 1, "name": "frognano-fix"}, "user": null}]"#;
     let (client, canned) = client(vec![
         answer(200, TIMELINE),
         answer(200, "[]"),
