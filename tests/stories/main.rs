@@ -1,1 +1,3 @@
+//! The stories: what the product promises, told from outside.
 
+mod demo_forge;
