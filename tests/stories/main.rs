@@ -1,6 +1,4 @@
-//! Stories through the real parts.
-//! The stories of the product, told through its public doors.
-//! Stories through the public rooms of the crate.
+//! The stories: what the product promises, told from outside through its real parts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
