@@ -1,3 +1,5 @@
-//! The stories: what the product promises, told from outside.
+//! Stories through the public rooms of the crate.
 
 mod demo_forge;
+mod leaf_loop;
+mod model_client;
