@@ -144,8 +144,10 @@ impl LocalSandbox {
     /// Ends the sandbox when its link is lost, and says what is known of the reason.
     async fn settle<T>(&mut self, outcome: Result<T, SandboxError>) -> Result<T, SandboxError> {
         let new_kills = self.count_memory_kills();
+        if self.link.is_lost() {
+            self.life.kill();
+        }
         let Err(SandboxError::Lost(why)) = outcome else { return outcome };
-        self.life.kill();
         if new_kills {
             return Err(SandboxError::NoRoom(OUT_OF_MEMORY.to_owned()));
         }

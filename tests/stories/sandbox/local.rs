@@ -99,6 +99,21 @@ async fn a_reachable_target_refuses_the_sandbox() {
 }
 
 #[tokio::test]
+async fn a_sandbox_without_the_wall_to_the_network_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let careless = folder.path().join("bwrap");
+    let script = r#"for arg; do shift; [ "$arg" = --unshare-net ] || set -- "$@" "$arg"; done; exec bwrap "$@""#;
+    fs::write(&careless, format!("#!/bin/sh\nPATH=/usr/bin\n{script}\n")).unwrap();
+    fs::set_permissions(&careless, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut settings = settings();
+    settings.bwrap = careless;
+    let opened = Local::new(settings).unwrap().start("careless").await;
+    let Err(SandboxError::NetworkOpen(what)) = opened else { panic!("an open network was accepted") };
+    assert!(what.contains("tcp 127.0.0.1:") && what.contains("abstract frognano-bait-"), "{what}");
+}
+
+#[tokio::test]
 async fn a_toolchain_in_a_closed_folder_is_seen_at_its_own_path_and_nothing_beside_it() {
     let closed = tempfile::tempdir().unwrap();
     let toolchain = closed.path().join("versions/1.2");

@@ -124,10 +124,10 @@ async fn a_killed_bubblewrap_or_program_is_a_lost_sandbox() {
     for (name, victim) in [("bwrapkilled", 0), ("toolskilled", 1)] {
         let (mut sandbox, seen) = start(name).await;
         seen.kill(victim);
+        soon("its processes are gone", || seen.alive().is_empty()).await;
         let lost = sandbox.list().await;
         assert!(matches!(lost, Err(SandboxError::Lost(_))), "{name}: {lost:?}");
         assert!(matches!(sandbox.list().await, Err(SandboxError::Lost(_))));
-        soon("its processes are gone", || seen.alive().is_empty()).await;
         sandbox.close().await;
         nothing_is_left(name, &seen).await;
     }
@@ -143,6 +143,16 @@ async fn a_program_that_dies_of_memory_is_told_from_a_lost_one() {
     let mut sandbox = Local::new(settings).unwrap().start("small").await.unwrap();
     let put = sandbox.put(one_file("large", &vec![b'x'; 60 << 20])).await;
     assert!(matches!(&put, Err(SandboxError::NoRoom(why)) if why.contains("memory")), "{put:?}");
+    sandbox.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_outlives_the_thread_that_asked_for_it() {
+    let runtime = tokio::runtime::Handle::current();
+    let asking = std::thread::spawn(move || runtime.block_on(local().start("thread")));
+    let started = tokio::task::spawn_blocking(move || asking.join().unwrap()).await.unwrap();
+    let mut sandbox = started.unwrap();
+    assert_eq!(sandbox.list().await.unwrap(), []);
     sandbox.close().await;
 }
 
