@@ -1,8 +1,10 @@
 //! The demonstration forge is strict where the real forges are: the other stories may rely on what it lets pass.
 
 mod api;
+mod clients;
 mod git;
 mod hooks;
+mod model;
 mod pages;
 mod project;
 
