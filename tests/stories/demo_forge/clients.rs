@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use frognano_bot::demo::Kind;
 use frognano_bot::domain::{Permission, RepoRef, Verb};
-use frognano_bot::forge::{Forge as _, ForgeError, Headers, Inbound as _, LabelSpec, NewDraft, gitea, github};
-use frognano_bot::forge::{Settings, Sleep};
+use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github};
 
 use super::{SECRET, Stage, sample};
 
 const REVIEW: LabelSpec = LabelSpec { name: "needs-human-review", color: "d4c5f9", description: "A person must look at this" };
 
-fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn frognano_bot::forge::Forge> {
+fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
     let api = if kind == Kind::Gitea { "api/v1" } else { "api/v3" };
     let settings = Settings {
         name: "demo".to_owned(),
@@ -36,7 +35,6 @@ fn repo(stage: &Stage) -> RepoRef {
 async fn every_call_of_the_clients_is_known_and_answered() {
     for kind in [Kind::Gitea, Kind::GitHub] {
         let stage = Stage::new(kind).await;
-        stage.forge().permit(sample::PATH, "frognano", Permission::Admin).unwrap();
         let number = stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap().number;
         let (bot, repo) = (client(&stage, kind, "frognano"), repo(&stage));
         assert_eq!(bot.myself().await.unwrap().login, "frognano");
@@ -90,7 +88,7 @@ async fn deliveries_are_believed_and_understood() {
     for (kind, verb) in [(Kind::Gitea, Verb::Recheck), (Kind::GitHub, Verb::Start)] {
         let stage = Stage::new(kind).await;
         let (secrets, label, myself) = (vec![SECRET.to_owned().into()], "frognano-fix".to_owned(), vec!["frognano".to_owned()]);
-        let inbound: Box<dyn frognano_bot::forge::Inbound> = match kind {
+        let inbound: Box<dyn Inbound> = match kind {
             Kind::Gitea => Box::new(gitea::Inbound::new("demo".into(), gitea::Kind::Gitea, secrets, label, myself).unwrap()),
             Kind::GitHub => Box::new(github::Inbound::new("demo".into(), secrets, label, myself).unwrap()),
         };
