@@ -148,7 +148,7 @@ async fn what_can_not_be_started_says_why() {
 
 #[tokio::test]
 async fn the_bounds_in_force_are_on_record() {
-    let sandbox = local().start("record").await.unwrap();
+    let mut sandbox = local().start("record").await.unwrap();
     let report = serde_json::to_value(sandbox.probe_report()).unwrap();
     let bounds = report["bounds"].to_string();
     assert!(bounds.contains("workspace 67108864 bytes") && bounds.contains("memory 268435456 bytes"), "{bounds}");
@@ -156,5 +156,20 @@ async fn the_bounds_in_force_are_on_record() {
         assert!(bounds.contains("cgroup"), "{bounds}");
     }
     assert!(report["attempts"].as_array().is_some_and(|attempts| attempts.len() > 7));
+    assert_eq!(run(&mut sandbox, "ulimit -Hu; ulimit -Hn; ulimit -Hf; ulimit -c").await.stdout, "96\n1024\n1048576\n0\n");
+    sandbox.close().await;
+}
+
+#[tokio::test]
+async fn the_processor_is_shared_as_configured() {
+    if !is_root() {
+        return;
+    }
+    let mut settings = settings();
+    settings.cpus = 0.5;
+    let mut sandbox = Local::new(settings).unwrap().start("cpu").await.unwrap();
+    let half_a_second = "exec perl -MTime::HiRes=time -e '$began = time; 1 while (times)[0] + (times)[1] < 0.5; print time - $began'";
+    let took: f64 = run(&mut sandbox, half_a_second).await.stdout.parse().unwrap();
+    assert!(took > 0.8, "half a second of processor time took {took} s on half a processor");
     sandbox.close().await;
 }
