@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -110,8 +110,12 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     match (moody(mood), request) {
         (Some(answer), _) => answer,
         (None, Some(request)) => {
-            let (status, answer) = shared.scripted.answer(&request);
-            json_answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &answer)
+            let reply = shared.scripted.reply(&request);
+            let mut answer = json_answer(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &reply.body);
+            if let Some(wait) = reply.retry_after.and_then(|wait| HeaderValue::try_from(wait).ok()) {
+                answer.headers_mut().insert(header::RETRY_AFTER, wait);
+            }
+            answer
         }
         (None, None) => json_answer(StatusCode::BAD_REQUEST, &error("the body is no JSON", "invalid_request_error")),
     }

@@ -31,7 +31,7 @@ pub(super) use wire::serve;
 /// Why the forge can't be set up or a person can't act as asked: a mistake of the caller.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Mistake(String);
+pub struct Mistake(pub(in crate::demo) String);
 
 /// The forge. Clones share one state.
 #[derive(Clone)]

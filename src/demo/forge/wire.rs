@@ -195,10 +195,11 @@ fn answer(state: &mut State, ask: &Ask) -> Answer {
         (_, path) if path.first() != Some(&"api") => pages::answer(state, ask, path),
         _ => None,
     };
-    known.unwrap_or_else(|| {
+    let is_page_that_is_missing = path.first() != Some(&"api") && known.as_ref().is_some_and(|answer| answer.status == 404);
+    if known.is_none() || is_page_that_is_missing {
         state.knobs.unexpected.push(format!("{} {}", ask.method, ask.raw_path));
-        Answer::json(404, &json!({ "message": "Not Found" }))
-    })
+    }
+    known.unwrap_or_else(|| Answer::json(404, &json!({ "message": "Not Found" })))
 }
 
 fn percent_decoded(part: &str) -> String {
