@@ -1,2 +1,8 @@
-//! x
-fn main() {}
+//! The program that runs inside the sandbox.
+
+#[path = "../tools/mod.rs"]
+mod tools;
+
+fn main() -> std::process::ExitCode {
+    tools::main()
+}

@@ -1,5 +1,4 @@
 //! The loop over a scripted model and a sandbox in memory: every ending, the history, the budgets.
-#![allow(clippy::unwrap_used)]
 
 #[path = "leaf_loop/world.rs"]
 pub mod world;

@@ -1,0 +1,170 @@
+//! Shows a folder as git would see it, and brings files of it out.
+//!
+//! What must hold: links are never followed, nothing that git can't keep is opened, and what is said about a file is true of one reading of it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use nix::libc;
+use sha1::{Digest, Sha1};
+
+/// The records `MODE SP SHA1 SP SIZE SP PATH NUL` of everything below `folder` but folders and whatever is named `.git`, sorted by path.
+///
+/// # Errors
+/// When the folder itself can't be read.
+pub(super) fn list(folder: &Path) -> io::Result<Vec<u8>> {
+    let mut records: Vec<(Vec<u8>, String)> = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    fs::read_dir(folder)?;
+    while let Some(inside) = folders.pop() {
+        let entries = match fs::read_dir(folder.join(&inside)) {
+            Ok(entries) => entries,
+            Err(_) => {
+                records.push((inside.into_os_string().into_vec(), other(0)));
+                continue;
+            }
+        };
+        for entry in entries.flatten().filter(|entry| entry.file_name() != ".git") {
+            let path = inside.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else {
+                let record = record(&entry.path());
+                records.push((path.into_os_string().into_vec(), record));
+            }
+        }
+    }
+    records.sort_unstable();
+    Ok(records.into_iter().flat_map(|(path, record)| [record.as_bytes(), &path, b"\0"].concat()).collect())
+}
+
+fn record(path: &Path) -> String {
+    let Ok(about) = fs::symlink_metadata(path) else { return other(0) };
+    let named = if about.is_symlink() {
+        fs::read_link(path).map(|target| (120_000, blob(target.as_os_str().as_bytes()), target.as_os_str().len() as u64))
+    } else {
+        open_regular(path).and_then(|(file, about)| Ok((mode(&about), hash(file, about.len())?, about.len())))
+    };
+    named.map_or_else(|_| other(about.len()), |(mode, sha1, size)| format!("{mode} {sha1} {size} "))
+}
+
+fn other(size: u64) -> String {
+    format!("other - {size} ")
+}
+
+fn mode(about: &Metadata) -> u32 {
+    if about.mode() & 0o100 == 0 { 100_644 } else { 100_755 }
+}
+
+fn blob(content: &[u8]) -> String {
+    let mut sha1 = Sha1::new_with_prefix(format!("blob {}\0", content.len()));
+    sha1.update(content);
+    hexadecimal(&sha1.finalize())
+}
+
+fn hash(file: File, size: u64) -> io::Result<String> {
+    let mut sha1 = Sha1::new_with_prefix(format!("blob {size}\0"));
+    let mut file = file.take(size);
+    let mut buffer = [0; 32 * 1024];
+    let mut read = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) if read == size => return Ok(hexadecimal(&sha1.finalize())),
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file changed while it was read")),
+            Ok(got) => {
+                read += got as u64;
+                sha1.update(&buffer[..got]);
+            }
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Opens a regular file, without following a link and without waiting for the other end of a pipe.
+fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let about = file.metadata()?;
+    if about.is_file() { Ok((file, about)) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")) }
+}
+
+/// Why files could not be brought out.
+#[derive(Debug)]
+pub(super) enum NotTaken {
+    /// Their sizes add up to more than the limit.
+    TooLarge(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// A tar archive of the named files and links of `folder`. What is missing, special, or behind a link is left out.
+///
+/// # Errors
+/// When a path is not a plain relative one, when the sizes exceed `limit` bytes, or when a file can't be read.
+pub(super) fn take(folder: &Path, paths: &[u8], limit: u64) -> Result<Vec<u8>, NotTaken> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut sum = 0;
+    for raw in paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        let path = Path::new(OsStr::from_bytes(raw));
+        if !is_plain(path) {
+            return Err(NotTaken::Failed(format!("the path {path:?} is not a plain relative one")));
+        }
+        if is_behind_a_link(folder, path) {
+            continue;
+        }
+        add(&mut archive, folder, path, &mut sum, limit)?;
+    }
+    archive.into_inner().map_err(|why| NotTaken::Failed(format!("the archive could not be ended: {why}")))
+}
+
+fn is_plain(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn is_behind_a_link(folder: &Path, path: &Path) -> bool {
+    path.ancestors()
+        .skip(1)
+        .any(|above| fs::symlink_metadata(folder.join(above)).is_ok_and(|about| about.is_symlink()) && above != Path::new(""))
+}
+
+fn add(archive: &mut tar::Builder<Vec<u8>>, folder: &Path, path: &Path, sum: &mut u64, limit: u64) -> Result<(), NotTaken> {
+    let full = folder.join(path);
+    let failed = |why: io::Error| NotTaken::Failed(format!("{path:?} could not be brought out: {why}"));
+    let mut grow = |size: u64| {
+        *sum = sum.saturating_add(size);
+        if *sum > limit {
+            Err(NotTaken::TooLarge(format!("with {path:?} the files have {sum} bytes, the limit is {limit}")))
+        } else {
+            Ok(())
+        }
+    };
+    let Ok(about) = fs::symlink_metadata(&full) else { return Ok(()) };
+    let mut header = tar::Header::new_gnu();
+    header.set_mtime(0);
+    if about.is_symlink() {
+        let target = fs::read_link(&full).map_err(failed)?;
+        grow(target.as_os_str().len() as u64)?;
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        header.set_mode(0o777);
+        return archive.append_link(&mut header, path, target).map_err(failed);
+    }
+    if !about.is_file() {
+        return Ok(());
+    }
+    let (file, about) = open_regular(&full).map_err(failed)?;
+    grow(about.len())?;
+    let mut content = Vec::new();
+    file.take(about.len()).read_to_end(&mut content).map_err(failed)?;
+    header.set_size(content.len() as u64);
+    header.set_mode(if about.mode() & 0o100 == 0 { 0o644 } else { 0o755 });
+    archive.append_data(&mut header, path, content.as_slice()).map_err(failed)
+}
