@@ -10,7 +10,7 @@ use frognano_bot::domain::ExitReason;
 use frognano_bot::leaf::{LeafError, Trajectory, tools};
 use frognano_bot::sandbox::SandboxError;
 use serde_json::{Value, json};
-use world::{World, begun, call, done};
+use world::{Silent, World, begun, call, done};
 
 fn read(path: &str) -> Value {
     call("Read", &json!({"file_path": path}))
@@ -228,6 +228,29 @@ async fn cancelling_ends_the_run_between_turns_and_in_the_middle_of_a_call() {
     assert_eq!(trajectory.messages.len(), 4, "the unfinished step is not in the conversation");
     let interrupted = trajectory.frognano.interrupted.unwrap();
     assert_eq!((interrupted.step, interrupted.observations.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_turn_that_never_comes_is_given_up_when_the_run_is_cancelled_or_its_time_is_over() {
+    let mut world = World::new(&[done()]);
+    let cancel = world.cancel.clone();
+    let trajectory = world.run_with(&Silent { asked: Box::new(move || cancel.cancel()) }).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.messages.len()), (Some(ExitReason::Cancelled), 2));
+
+    let mut world = World::new(&[done()]);
+    world.preset.max_time = Duration::from_millis(20);
+    let trajectory = world.run_with(&Silent { asked: Box::new(|| ()) }).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.messages.len()), (Some(ExitReason::MaxTime), 2));
+    assert_eq!(trajectory.tools, tools());
+}
+
+#[tokio::test]
+async fn what_is_no_model_server_is_no_ending() {
+    let redirect = json!({"error": {"status": 302}});
+    let mut world = World::new(&[read("a"), redirect.clone(), redirect]);
+    let error = world.run().await.unwrap_err();
+    assert!(matches!(&error, LeafError::NotAModel { .. }), "{error}");
+    assert_eq!((error.trajectory().steps.len(), error.trajectory().exit_reason), (1, None));
 }
 
 #[tokio::test]
