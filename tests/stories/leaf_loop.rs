@@ -298,7 +298,7 @@ async fn the_context_budget_counts_the_results_too() {
 #[tokio::test]
 async fn a_cap_lowered_for_the_context_ends_as_the_context_s() {
     let counted = json!({"tool_calls": [{"name": "Read", "arguments": {}}], "usage": {"prompt_tokens": 127_000, "completion_tokens": 1_000, "total_tokens": 128_000}});
-    let cut = json!({"content": "half", "finish_reason": "length", "usage": {"prompt_tokens": 128_010, "completion_tokens": 3_000, "total_tokens": 131_010}});
+    let cut = json!({"content": "half", "finish_reason": "length", "usage": {"prompt_tokens": 128_010, "completion_tokens": 3_030, "total_tokens": 131_040}});
     let mut world = World::new(&[counted, cut]);
     assert_eq!(world.run().await.unwrap().exit_reason, Some(ExitReason::MaxContextLen));
 }
