@@ -26,7 +26,7 @@ pub struct TaskText {
     /// The one user message.
     pub text: String,
     /// So many HTML comments and unused link definitions were taken out.
-    pub hidden_parts: usize,
+    pub hidden_comments: usize,
     /// So many characters that nobody sees were taken out.
     pub hidden_characters: usize,
     /// So many characters were cut from the middle of the body.
@@ -37,7 +37,7 @@ impl TaskText {
     /// Whether the issue held something that a person who reads its page does not see.
     #[must_use]
     pub const fn had_hidden_text(&self) -> bool {
-        self.hidden_parts > 0 || self.hidden_characters > 0
+        self.hidden_comments > 0 || self.hidden_characters > 0
     }
 }
 
@@ -46,11 +46,11 @@ impl TaskText {
 pub fn task_text(issue: &IssueText) -> TaskText {
     let (title, hidden_in_title) = without_hidden_characters(&issue.title);
     let (body, hidden_in_body) = without_hidden_characters(&issue.body);
-    let (body, hidden_parts) = without_hidden_parts(&body);
+    let (body, hidden_comments) = without_hidden_parts(&body);
     let (body, cut_characters) = without_middle(body.trim());
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = [title, body].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
-    TaskText { text, hidden_parts, hidden_characters: hidden_in_title + hidden_in_body, cut_characters }
+    TaskText { text, hidden_comments, hidden_characters: hidden_in_title + hidden_in_body, cut_characters }
 }
 
 /// Lines end with LF; characters without a width and controls are dropped and counted.
