@@ -22,8 +22,6 @@ mod tests_changed;
 
 use crate::domain::{ChangedFile, Finding, Severity};
 
-pub use protected_path::complaint_about_glob;
-
 /// How much a patch may do. The defaults are the service's floor; a repository's own file can only make them smaller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

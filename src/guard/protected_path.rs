@@ -153,15 +153,6 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     Ok(touched.map(|(file, why)| of_file(RULE, Severity::Refuse, file, None, format!("the path is protected: {why}"))).collect())
 }
 
-/// What is wrong with a configured glob; none where it can be used.
-#[must_use]
-pub fn complaint_about_glob(glob: &str) -> Option<String> {
-    if glob.trim().is_empty() || glob.starts_with(['!', '#']) {
-        return Some(format!("the glob {glob:?} protects nothing"));
-    }
-    matcher([glob]).err()
-}
-
 fn matcher<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Gitignore, String> {
     let mut builder = GitignoreBuilder::new("");
     builder.case_insensitive(true).map_err(|error| error.to_string())?;
@@ -178,7 +169,7 @@ fn list_holds(list: &Gitignore, path: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, complaint_about_glob};
+    use super::check;
     use crate::guard::tests::{changed, findings};
     use crate::guard::{Limits, Patch};
 
@@ -219,13 +210,5 @@ mod tests {
             [changed("deploy/a/b", Some("x"), None), changed("a/uv.lock", None, Some("x")), changed("src/deploy/a", None, Some("x"))];
         let found = check(&Patch { changed: &patch, limits: &limits, base: &[] }).unwrap();
         assert_eq!(found.iter().map(|finding| finding.path.as_str()).collect::<Vec<_>>(), ["deploy/a/b", "a/uv.lock"]);
-    }
-
-    #[test]
-    fn globs_that_protect_nothing_are_complained_about() {
-        for glob in ["", "  ", "!src", "# x", "{a"] {
-            assert!(complaint_about_glob(glob).is_some(), "{glob}");
-        }
-        assert_eq!(complaint_about_glob("deploy/**"), None);
     }
 }

@@ -103,9 +103,13 @@ impl Link {
     /// Lists a folder as git would see it.
     ///
     /// # Errors
-    /// [`SandboxError::Lost`].
+    /// [`SandboxError::TooLarge`] for a list that nobody could work with (the link ends), [`SandboxError::Lost`] else.
     pub async fn list(&mut self, folder: &str) -> Result<Vec<Entry>, SandboxError> {
-        let (_, bytes) = self.ask(json!({"op": "list", "folder": folder}), &[], self.patience.transfer, Some(LONGEST_LIST)).await?;
+        let listed = self.ask(json!({"op": "list", "folder": folder}), &[], self.patience.transfer, Some(LONGEST_LIST)).await;
+        let (_, bytes) = listed.map_err(|error| match error {
+            SandboxError::TooLarge { limit, .. } => SandboxError::TooLarge { what: "the list of the files inside".to_owned(), limit },
+            other => other,
+        })?;
         bundle::entries(&bytes).map_err(|why| self.lose(why))
     }
 
@@ -119,7 +123,9 @@ impl Link {
         let archive =
             (paths.len() as u64).saturating_mul(ENVELOPE).saturating_add(2 * names.len() as u64 + 2 * ENVELOPE).saturating_add(limit);
         let request = json!({"op": "take", "folder": folder, "bytes": names.len(), "limit": limit});
-        let (_, bytes) = self.ask(request, &names, self.patience.transfer, Some(archive)).await.map_err(|error| match error {
+        let taken = self.ask(request, &names, self.patience.transfer, Some(archive)).await;
+        let (_, bytes) = taken.map_err(|error| match error {
+            SandboxError::TooLarge { .. } if self.is_lost() => self.lose("an answer announces more bytes than were asked for"),
             SandboxError::TooLarge { .. } => SandboxError::TooLarge { what: "what was to be taken out of the sandbox".to_owned(), limit },
             other => other,
         })?;
@@ -138,6 +144,12 @@ impl Link {
             attempts.len() == targets.len() && targets.iter().zip(attempts).all(same)
         };
         self.expect(attempts.filter(about_these), "probed")
+    }
+
+    /// Whether nothing can be asked any more.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.streams.is_none()
     }
 
     /// Closes both directions, which ends the program inside.
@@ -181,7 +193,10 @@ impl Link {
             streams.receive(self.last_id, most).await
         };
         let reply = match tokio::time::timeout(deadline, asked).await {
-            Ok(reply) => reply.map_err(SandboxError::Lost)?,
+            Ok(reply) => reply.map_err(|broken| match broken {
+                Broken::Lost(why) => SandboxError::Lost(why),
+                Broken::TooMuch { limit } => SandboxError::TooLarge { what: "an answer from inside".to_owned(), limit },
+            })?,
             Err(_) => return Err(SandboxError::Lost(format!("no answer within {} ms", deadline.as_millis()))),
         };
         let Some(sentence) = reply.0.get("error") else {
@@ -209,9 +224,18 @@ impl Drop for Link {
     }
 }
 
+enum Broken {
+    Lost(String),
+    TooMuch { limit: u64 },
+}
+
+fn lost<T>(why: impl Into<String>) -> Result<T, Broken> {
+    Err(Broken::Lost(why.into()))
+}
+
 impl Streams {
-    async fn send(&mut self, request: &Value, payload: &[u8]) -> Result<(), String> {
-        let broken = |error: std::io::Error| format!("the channel broke while asking: {error}");
+    async fn send(&mut self, request: &Value, payload: &[u8]) -> Result<(), Broken> {
+        let broken = |error: std::io::Error| Broken::Lost(format!("the channel broke while asking: {error}"));
         let mut line = request.to_string().into_bytes();
         line.push(b'\n');
         self.writer.write_all(&line).await.map_err(broken)?;
@@ -219,31 +243,31 @@ impl Streams {
         self.writer.flush().await.map_err(broken)
     }
 
-    async fn receive(&mut self, id: u64, most: Option<u64>) -> Result<(Value, Vec<u8>), String> {
-        let broken = |error: std::io::Error| format!("the channel broke while waiting for an answer: {error}");
+    async fn receive(&mut self, id: u64, most: Option<u64>) -> Result<(Value, Vec<u8>), Broken> {
+        let broken = |error: std::io::Error| Broken::Lost(format!("the channel broke while waiting for an answer: {error}"));
         let mut line = Vec::new();
         (&mut self.reader).take(LONGEST_LINE).read_until(b'\n', &mut line).await.map_err(broken)?;
         match line.last() {
-            None => return Err("the channel was closed from inside".to_owned()),
+            None => return lost("the channel was closed from inside"),
             Some(b'\n') => {}
-            Some(_) if line.len() as u64 == LONGEST_LINE => return Err(format!("an answer is longer than {LONGEST_LINE} bytes")),
-            Some(_) => return Err("the channel was closed from inside, in the middle of an answer".to_owned()),
+            Some(_) if line.len() as u64 == LONGEST_LINE => return lost(format!("an answer is longer than {LONGEST_LINE} bytes")),
+            Some(_) => return lost("the channel was closed from inside, in the middle of an answer"),
         }
-        let reply: Value = serde_json::from_slice(&line).map_err(|_| "an answer is no JSON".to_owned())?;
+        let Ok(reply) = serde_json::from_slice::<Value>(&line) else { return lost("an answer is no JSON") };
         if !reply.is_object() || reply["id"].as_u64() != Some(id) {
-            return Err(format!("an answer is not the one to question {id}"));
+            return lost(format!("an answer is not the one to question {id}"));
         }
         let announced = match (reply.get("bytes").map(Value::as_u64), most) {
-            (Some(Some(bytes)), Some(most)) if bytes <= most => bytes,
+            (Some(Some(bytes)), Some(limit)) if bytes > limit => return Err(Broken::TooMuch { limit }),
+            (Some(Some(bytes)), Some(_)) => bytes,
             (None, None) => 0,
             (None, Some(_)) if reply.get("error").is_some() => 0,
-            (Some(Some(bytes)), Some(most)) => return Err(format!("an answer announces {bytes} bytes, {most} at most were asked for")),
-            _ => return Err("an answer is wrong about whether bytes follow".to_owned()),
+            _ => return lost("an answer is wrong about whether bytes follow"),
         };
         let mut bytes = Vec::new();
         (&mut self.reader).take(announced).read_to_end(&mut bytes).await.map_err(broken)?;
         if bytes.len() as u64 != announced {
-            return Err("the channel was closed from inside, in the middle of an answer".to_owned());
+            return lost("the channel was closed from inside, in the middle of an answer");
         }
         Ok((reply, bytes))
     }

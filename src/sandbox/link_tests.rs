@@ -38,7 +38,6 @@ async fn an_answer_that_no_honest_program_gives_ends_the_link() {
     assert!(refused(b"{\"id\":null,\"bytes\":0}\n").await.contains("not the one"));
     assert!(refused(b"[1]\n").await.contains("not the one"));
     assert!(refused(b"hello\n").await.contains("no JSON"));
-    assert!(refused(b"{\"id\":1,\"bytes\":999999999999}\n").await.contains("announces 999999999999"));
     assert!(refused(b"{\"id\":1,\"bytes\":-1}\n").await.contains("whether bytes follow"));
     assert!(refused(b"{\"id\":1}\n").await.contains("whether bytes follow"));
     assert!(refused(b"{\"id\":1,\"bytes\":3}\nabc").await.contains("no end"));
@@ -49,6 +48,17 @@ async fn an_answer_that_no_honest_program_gives_ends_the_link() {
 async fn bytes_that_nobody_asked_for_end_the_link() {
     let mut link = scripted(vec![b"{\"id\":1,\"observation\":\"ok\",\"bytes\":4}\nabcd".to_vec()]);
     assert!(matches!(link.call("Read", &json!({})).await, Err(SandboxError::Lost(_))));
+}
+
+#[tokio::test]
+async fn more_bytes_than_were_asked_for_end_the_link() {
+    let mut link = scripted(vec![b"{\"id\":1,\"bytes\":999999999999}\n".to_vec()]);
+    assert!(matches!(link.list("/workspace").await, Err(SandboxError::TooLarge { limit: LONGEST_LIST, .. })));
+    assert!(link.is_lost());
+    let mut link = scripted(vec![b"{\"id\":1,\"bytes\":99999}\n".to_vec()]);
+    let forged = link.take("/workspace", &[b"a".to_vec()], 10).await;
+    assert!(matches!(forged, Err(SandboxError::Lost(why)) if why.contains("more bytes than were asked for")));
+    assert!(link.is_lost());
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod spawn;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -60,7 +61,8 @@ impl Local {
 
     async fn lock_up(&self, name: &str) -> Result<LocalSandbox, String> {
         let group = self.tree.as_ref().map(|tree| tree.make(name, self.limits())).transpose();
-        let mut life = Life { child: None, group: group.map_err(|error| format!("its control groups could not be made: {error}"))? };
+        let group = group.map_err(|error| format!("its control groups could not be made: {error}"))?;
+        let mut life = Life { child: None, group, ending: None };
         let limit_memory = !life.group.as_ref().is_some_and(Group::bounds_memory);
 
         let parts: Vec<&Path> = [&self.settings.tools].into_iter().chain(&self.settings.binds).map(|part| part.as_path()).collect();
@@ -144,8 +146,10 @@ impl LocalSandbox {
     /// Ends the sandbox when its link is lost, and says what is known of the reason.
     async fn settle<T>(&mut self, outcome: Result<T, SandboxError>) -> Result<T, SandboxError> {
         let new_kills = self.count_memory_kills();
+        if self.link.is_lost() {
+            self.life.end();
+        }
         let Err(SandboxError::Lost(why)) = outcome else { return outcome };
-        self.life.kill();
         if new_kills {
             return Err(SandboxError::NoRoom(OUT_OF_MEMORY.to_owned()));
         }
@@ -202,13 +206,10 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn close(mut self: Box<Self>) {
-        const LEAVE: Duration = Duration::from_secs(2);
         self.link.close();
-        if let Some(child) = &mut self.life.child {
-            let _ = tokio::time::timeout(LEAVE, child.wait()).await;
-        }
-        if let Some((child, group)) = self.life.end() {
-            let _ = tokio::task::spawn_blocking(move || bury(child, group)).await;
+        self.life.end();
+        if let Some(ending) = self.life.ending.take() {
+            let _ = tokio::task::spawn_blocking(move || ending.join()).await;
         }
     }
 }
@@ -218,39 +219,42 @@ impl Sandbox for LocalSandbox {
 struct Life {
     child: Option<Child>,
     group: Option<Group>,
+    ending: Option<JoinHandle<()>>,
 }
 
 impl Life {
-    fn kill(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.start_kill();
+    /// Ends everything inside, on a thread of its own. Must be called after the input of the program inside was closed.
+    fn end(&mut self) {
+        let (child, group) = (self.child.take(), self.group.take());
+        if child.is_some() || group.is_some() {
+            self.ending = std::thread::Builder::new().name("sandbox-end".to_owned()).spawn(move || bury(child, group)).ok();
         }
-    }
-
-    fn end(&mut self) -> Option<(Option<Child>, Option<Group>)> {
-        self.kill();
-        let remains = (self.child.take(), self.group.take());
-        (remains.0.is_some() || remains.1.is_some()).then_some(remains)
     }
 }
 
 impl Drop for Life {
     fn drop(&mut self) {
-        if let Some((child, group)) = self.end() {
-            std::thread::spawn(move || bury(child, group));
-        }
+        self.end();
     }
 }
 
-/// Waits for the killed process and removes its groups.
+/// Waits for the program inside to end at the end of its input, so that bubblewrap can reap it; kills both if it takes too long; removes the groups.
 fn bury(child: Option<Child>, group: Option<Group>) {
-    const TRIES: u32 = 2000;
+    const PIECE: Duration = Duration::from_millis(1);
+    const LEAVE: u32 = 1000;
     if let Some(mut child) = child {
-        for _ in 0..TRIES {
-            if !matches!(child.try_wait(), Ok(None)) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        let ended = |child: &mut Child| {
+            (0..LEAVE).any(|_| match child.try_wait() {
+                Ok(None) => {
+                    std::thread::sleep(PIECE);
+                    false
+                }
+                _ => true,
+            })
+        };
+        if !ended(&mut child) {
+            let _ = child.start_kill();
+            ended(&mut child);
         }
     }
     if let Some(group) = group {

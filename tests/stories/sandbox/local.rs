@@ -99,6 +99,21 @@ async fn a_reachable_target_refuses_the_sandbox() {
 }
 
 #[tokio::test]
+async fn a_sandbox_without_the_wall_to_the_network_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let careless = folder.path().join("bwrap");
+    let script = r#"for arg; do shift; [ "$arg" = --unshare-net ] || set -- "$@" "$arg"; done; exec bwrap "$@""#;
+    fs::write(&careless, format!("#!/bin/sh\nPATH=/usr/bin\n{script}\n")).unwrap();
+    fs::set_permissions(&careless, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut settings = settings();
+    settings.bwrap = careless;
+    let opened = Local::new(settings).unwrap().start("careless").await;
+    let Err(SandboxError::NetworkOpen(what)) = opened else { panic!("an open network was accepted") };
+    assert!(what.contains("tcp 127.0.0.1:") && what.contains("abstract frognano-bait-"), "{what}");
+}
+
+#[tokio::test]
 async fn a_toolchain_in_a_closed_folder_is_seen_at_its_own_path_and_nothing_beside_it() {
     let closed = tempfile::tempdir().unwrap();
     let toolchain = closed.path().join("versions/1.2");
@@ -133,7 +148,7 @@ async fn what_can_not_be_started_says_why() {
 
 #[tokio::test]
 async fn the_bounds_in_force_are_on_record() {
-    let sandbox = local().start("record").await.unwrap();
+    let mut sandbox = local().start("record").await.unwrap();
     let report = serde_json::to_value(sandbox.probe_report()).unwrap();
     let bounds = report["bounds"].to_string();
     assert!(bounds.contains("workspace 67108864 bytes") && bounds.contains("memory 268435456 bytes"), "{bounds}");
@@ -141,5 +156,20 @@ async fn the_bounds_in_force_are_on_record() {
         assert!(bounds.contains("cgroup"), "{bounds}");
     }
     assert!(report["attempts"].as_array().is_some_and(|attempts| attempts.len() > 7));
+    assert_eq!(run(&mut sandbox, "ulimit -Hu; ulimit -Hn; ulimit -Hf; ulimit -c").await.stdout, "96\n1024\n1048576\n0\n");
+    sandbox.close().await;
+}
+
+#[tokio::test]
+async fn the_processor_is_shared_as_configured() {
+    if !is_root() {
+        return;
+    }
+    let mut settings = settings();
+    settings.cpus = 0.5;
+    let mut sandbox = Local::new(settings).unwrap().start("cpu").await.unwrap();
+    let half_a_second = "exec perl -MTime::HiRes=time -e '$began = time; 1 while (times)[0] + (times)[1] < 0.5; print time - $began'";
+    let took: f64 = run(&mut sandbox, half_a_second).await.stdout.parse().unwrap();
+    assert!(took > 0.8, "half a second of processor time took {took} s on half a processor");
     sandbox.close().await;
 }

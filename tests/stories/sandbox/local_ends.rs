@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -124,13 +125,37 @@ async fn a_killed_bubblewrap_or_program_is_a_lost_sandbox() {
     for (name, victim) in [("bwrapkilled", 0), ("toolskilled", 1)] {
         let (mut sandbox, seen) = start(name).await;
         seen.kill(victim);
+        soon("its processes are gone", || seen.alive().is_empty()).await;
         let lost = sandbox.list().await;
         assert!(matches!(lost, Err(SandboxError::Lost(_))), "{name}: {lost:?}");
         assert!(matches!(sandbox.list().await, Err(SandboxError::Lost(_))));
-        soon("its processes are gone", || seen.alive().is_empty()).await;
         sandbox.close().await;
         nothing_is_left(name, &seen).await;
     }
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_killed_with_all_that_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let deaf = folder.path().join("frognano-tools");
+    fs::write(&deaf, "#!/bin/sh\ntrap '' TERM HUP INT\nwhile :; do sleep 1234; done\n").unwrap();
+    fs::set_permissions(&deaf, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut settings = settings();
+    settings.tools = deaf;
+    settings.env = vec![("MARK".into(), "story-deaf".into())];
+    settings.patience.grace = Duration::from_millis(300);
+    let boxes = Local::new(settings).unwrap();
+    let starting = tokio::spawn(async move { boxes.start("deaf").await.err() });
+    let mut seen = Seen(Vec::new());
+    soon("the program inside runs", || {
+        seen = Seen::of("story-deaf");
+        seen.0.len() >= 3
+    })
+    .await;
+    let refused = starting.await.unwrap();
+    assert!(matches!(&refused, Some(SandboxError::NotStarted(why)) if why.contains("within 300 ms")), "{refused:?}");
+    nothing_is_left("deaf", &seen).await;
 }
 
 #[tokio::test]
@@ -143,6 +168,16 @@ async fn a_program_that_dies_of_memory_is_told_from_a_lost_one() {
     let mut sandbox = Local::new(settings).unwrap().start("small").await.unwrap();
     let put = sandbox.put(one_file("large", &vec![b'x'; 60 << 20])).await;
     assert!(matches!(&put, Err(SandboxError::NoRoom(why)) if why.contains("memory")), "{put:?}");
+    sandbox.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_outlives_the_thread_that_asked_for_it() {
+    let runtime = tokio::runtime::Handle::current();
+    let asking = std::thread::spawn(move || runtime.block_on(local().start("thread")));
+    let started = tokio::task::spawn_blocking(move || asking.join().unwrap()).await.unwrap();
+    let mut sandbox = started.unwrap();
+    assert_eq!(sandbox.list().await.unwrap(), []);
     sandbox.close().await;
 }
 
