@@ -6,4 +6,5 @@ mod demo_forge;
 mod leaf_loop;
 mod model_client;
 mod sandbox;
+mod verify;
 mod webhooks;
