@@ -20,7 +20,7 @@ use crate::model::{self, Client, Endpoint, Model};
 use crate::pipeline::{self, Parts};
 use crate::sandbox::{Sandboxes, local};
 use crate::store::Store;
-use crate::web::{self, Door};
+use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
 
 /// The service, ready to run.
@@ -31,11 +31,28 @@ pub struct Service {
     pub address: SocketAddr,
     /// The database.
     pub store: Store,
+    /// What is served.
+    pub routes: Routes,
     listener: TcpListener,
-    door: Door,
     concurrency: usize,
     grace: Duration,
-    _lock: std::fs::File,
+    lock: std::fs::File,
+}
+
+/// The parts of a service, for who drives them one by one.
+pub struct ServiceParts {
+    /// The worker; nothing is done unless it is told to.
+    pub worker: Arc<Worker>,
+    /// The database.
+    pub store: Store,
+    /// What is served.
+    pub routes: Routes,
+    /// Where.
+    pub listener: TcpListener,
+    /// The address of the listener.
+    pub address: SocketAddr,
+    /// Held for as long as the data folder is used.
+    pub lock: std::fs::File,
 }
 
 /// Identifiers that sort by the time they were made: UUIDv7 without dashes.
@@ -104,24 +121,29 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         worker,
         address,
         store,
+        routes: web::routes(door),
         listener,
-        door,
         concurrency: file.service.concurrency,
         grace: Duration::from_secs(file.service.grace_seconds),
-        _lock: lock,
+        lock,
     })
 }
 
 impl Service {
+    /// Takes it apart instead of running it.
+    #[must_use]
+    pub fn into_parts(self) -> ServiceParts {
+        let Self { worker, store, routes, listener, address, lock, .. } = self;
+        ServiceParts { worker, store, routes, listener, address, lock }
+    }
+
     /// Serves and works until `stop`; then takes nothing new in, gives runs their grace time, and closes the database.
     ///
     /// # Errors
     /// When the listener breaks.
     pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
         let hands = tokio::spawn(self.worker.clone().work(self.concurrency, stop.clone(), self.grace));
-        let closing = stop.clone();
-        let served = axum::serve(self.listener, web::routes(self.door)).with_graceful_shutdown(async move { closing.cancelled().await });
-        let result = served.await;
+        let result = web::serve(self.listener, self.routes, stop.clone()).await;
         stop.cancel();
         hands.await.ok();
         self.store.close().await;
