@@ -1,4 +1,4 @@
-//! The judge as the pipeline uses it: a sandbox that runs for real on a folder of this machine, real Python, real reports.
+//! The judge as the pipeline uses it: real Python and real reports, in the real sandbox and, to be quick, in a folder of this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use frognano_bot::domain::{BlobMode, TestResult, TestRun};
-use frognano_bot::sandbox::{Command, Entry, ProbeReport, Ran, Sandbox, SandboxError, TakenFile};
+use frognano_bot::sandbox::local::{Local, Settings};
+use frognano_bot::sandbox::{Command, Entry, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
 use frognano_bot::verify::{Proof, Report, Runner, TestCommand, TestOutcome, judge, junit, run_tests};
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -159,6 +160,29 @@ async fn a_missing_runner_is_said_and_is_not_red() {
     assert!(what.contains("pytest-of-nobody: command not found"), "{what}");
     let judged = judge(Some(&outcome), &outcome);
     assert_eq!((judged.proof, judged.refuses()), (Proof::Unproved, false));
+}
+
+#[tokio::test]
+async fn the_real_sandbox_runs_the_tests_and_gives_their_report() {
+    let sandboxes = Local::new(Settings::new(env!("CARGO_BIN_EXE_frognano-tools"), "/nowhere/frognano-state")).unwrap();
+    let mut sandbox = sandboxes.start("judge").await.unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
+    for (path, content) in [("calc.py", BROKEN), ("test_calc.py", TESTS)] {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(content.len() as u64);
+        tar.append_data(&mut header, path, content.as_bytes()).unwrap();
+    }
+    sandbox.put(tar.into_inner().unwrap()).await.unwrap();
+    let by_unittest = TestCommand::configured("python3 -m unittest", "it is configured.");
+    for _ in 0..2 {
+        let outcome = run_tests(sandbox.as_mut(), &by_unittest, Duration::from_secs(60)).await.unwrap();
+        assert_eq!((ran(&outcome).count(TestResult::Failed), ran(&outcome).count(TestResult::Passed)), (1, 1), "{outcome:?}");
+    }
+    let endless = TestCommand::configured("python3 -c 'while True: pass'", "it is configured.");
+    let outcome = run_tests(sandbox.as_mut(), &endless, Duration::from_millis(300)).await.unwrap();
+    assert!(ran(&outcome).timed_out && !ran(&outcome).per_test);
+    sandbox.close().await;
 }
 
 /// Runs our runner in a folder with these files; its report and what it printed.
