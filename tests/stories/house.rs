@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use frognano_bot::app::{self, TimeIds};
@@ -9,7 +10,7 @@ use frognano_bot::config::Config;
 use frognano_bot::demo::forge::{Delivery, Forge, Issue, deliver};
 use frognano_bot::demo::model_server::ModelServer;
 use frognano_bot::demo::{self, Kind, Running, project};
-use frognano_bot::domain::{Outcome, SystemClock};
+use frognano_bot::domain::{Clock, Outcome, SystemClock};
 use frognano_bot::model::{RestartOn, Script, Scripted};
 use frognano_bot::store::{JobRow, Store};
 use frognano_bot::worker::{Ended, Worker};
@@ -29,7 +30,17 @@ pub struct House {
     pub model: ModelServer,
     pub kind: Kind,
     pub folder: TempDir,
+    clock: Arc<StoryClock>,
     settings: String,
+}
+
+/// The machine's clock, moved on by hand where a story would have to wait.
+pub struct StoryClock(AtomicI64);
+
+impl Clock for StoryClock {
+    fn now_ms(&self) -> i64 {
+        SystemClock.now_ms() + self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The service in this process: its door is open, its worker is driven step by step.
@@ -56,7 +67,7 @@ impl House {
         project::put_on(&forge, folder.path(), SECRET, TOKEN).unwrap();
         let scripted = Scripted::new(Script::parse(script).unwrap(), RestartOn::Conversation);
         let (running, model) = (demo::start(forge).await.unwrap(), ModelServer::start(scripted).await.unwrap());
-        Self { running, model, kind, folder, settings: String::new() }
+        Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new() }
     }
 
     /// Adds settings to the service's configuration: whole sections in TOML, and `key = value` lines of `[service]` first.
@@ -108,7 +119,7 @@ impl House {
     /// Starts the service in this process.
     pub async fn service(&self) -> Service {
         let config = Config::load(&self.write_config()).unwrap();
-        let service = app::build_with(&config, Arc::new(SystemClock), Arc::new(TimeIds)).await.unwrap();
+        let service = app::build_with(&config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
         service.open()
     }
 
@@ -163,6 +174,12 @@ impl House {
             .output()
             .unwrap();
         assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    }
+
+    /// Lets the time pass after which a job that was put back is due, and gives its outcome.
+    pub async fn later(&self, service: &Service) -> Outcome {
+        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
+        service.outcome().await
     }
 
     /// Waits until the forge looks like this.

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod crashes;
 mod demo_forge;
 mod house;
 mod leaf_loop;
 mod main_job;
 mod model_client;
+mod refusals;
 mod sandbox;
 mod verify;
 mod webhooks;
