@@ -100,17 +100,20 @@ impl House {
         let path = self.folder.path().join("frognano.toml");
         std::fs::write(self.folder.path().join("webhook-secret"), SECRET).unwrap();
         std::fs::write(self.folder.path().join("token"), TOKEN).unwrap();
+        let (keys, sections) = self.settings.split_at(self.settings.find("[").unwrap_or(self.settings.len()));
+        let tools = format!("[sandbox]\ntools = {:?}\n", tools());
+        let sections =
+            if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };
         let text = format!(
             "[service]\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngrace_seconds = 1\n{settings}\n\
              [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\n\
              webhook_secrets = [{{ file = \"webhook-secret\" }}]\ntoken = {{ file = \"token\" }}\n\
              [model]\nurl = \"{model}\"\nname = \"scripted\"\nretry_seconds = 1\nretries = 0\n\
-             [sandbox]\ntools = {tools:?}\n",
+             {sections}",
             data = self.folder.path().join("data"),
-            settings = self.settings,
+            settings = keys.trim_end(),
             forge = self.running.base_url,
             model = self.model.base_url,
-            tools = tools(),
         );
         std::fs::write(&path, text).unwrap();
         path

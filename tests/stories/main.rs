@@ -4,11 +4,13 @@
 
 mod crashes;
 mod demo_forge;
+mod faults;
 mod house;
 mod leaf_loop;
 mod main_job;
 mod model_client;
 mod refusals;
+mod rules;
 mod sandbox;
 mod verify;
 mod webhooks;
