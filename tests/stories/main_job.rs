@@ -19,7 +19,7 @@ async fn a_label_becomes_a_labelled_draft_on_each_forge() {
         let pull = pull_request.pull.as_ref().unwrap();
         assert!(house.forge().state().is_draft(pull_request, pull), "{kind:?}");
         assert_eq!(pull_request.labels.iter().map(|label| label.name.as_str()).collect::<Vec<_>>(), ["needs-human-review"]);
-        assert_eq!(house.branches(), [pull.head.clone()]);
+        assert_eq!(house.branches(), std::slice::from_ref(&pull.head));
         assert!(pull.head.starts_with(&format!("frognano/issue-{issue}-")), "{}", pull.head);
         assert_eq!(outcome, Outcome::Proposed { url: pull_request_url(&house, pull_request.number) });
         for words in [
