@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -21,11 +20,13 @@ use super::paths::{self, Args, Workdir};
 use super::python::{self, Exception};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How many names one search may look at.
+const MOST_NAMES: usize = 2_000_000;
 
 /// The shown paths of the files that match, sorted by code point, one a line; `... N more files` after the limit.
 ///
 /// # Errors
-/// What the reference raises; `TimeoutError` after 20 s.
+/// What the reference raises; `TimeoutError` after 20 s, `ValueError` after two million names.
 pub(super) fn glob(workdir: &Workdir, limits: &Limits, args: &Args) -> Result<String, Exception> {
     let pattern = python::str_or_empty(args.get("pattern"));
     if pattern.is_empty() {
@@ -33,7 +34,7 @@ pub(super) fn glob(workdir: &Workdir, limits: &Limits, args: &Args) -> Result<St
     }
     let root = python::str_or_empty(args.get("path"));
     let root = workdir.resolve(if root.is_empty() { "." } else { &root })?;
-    let mut walk = Walk { deadline: Instant::now() + PATIENCE, names: HashMap::new() };
+    let mut walk = Walk { deadline: Instant::now() + PATIENCE, names: HashMap::new(), room: MOST_NAMES };
     let found = walk.expand(&paths::join(&root, &pattern))?;
     let rows = shown_files(workdir, found)?;
     let limit = usize::try_from(limits.glob_rows).unwrap_or(0).max(1);
@@ -86,6 +87,7 @@ fn is_file(path: &Path) -> Result<bool, Exception> {
 struct Walk {
     deadline: Instant,
     names: HashMap<PathBuf, Rc<Vec<Name>>>,
+    room: usize,
 }
 
 struct Name {
@@ -176,6 +178,10 @@ impl Walk {
                     format!("the search took longer than {} s; use a narrower pattern", PATIENCE.as_secs()),
                 ));
             }
+            self.room = self
+                .room
+                .checked_sub(1)
+                .ok_or_else(|| Exception::value(format!("the search found more than {MOST_NAMES} names; use a narrower pattern")))?;
             let is_folder = match entry.file_type() {
                 Ok(kind) if kind.is_symlink() => fs::metadata(entry.path()).is_ok_and(|about| about.is_dir()),
                 Ok(kind) => kind.is_dir(),
@@ -199,5 +205,5 @@ fn is_hidden(name: &OsStr) -> bool {
 }
 
 fn exists(path: &Path) -> bool {
-    fs::symlink_metadata(path).map_err(|why: io::Error| why).is_ok()
+    fs::symlink_metadata(path).is_ok()
 }

@@ -153,7 +153,7 @@ impl Processes {
             streams.iter_mut().for_each(|stream| stream.read(4 * CHUNK));
             exit = self.reap(Some(child));
         };
-        if ended != Ended::Exited(exit.unwrap_or_default()) {
+        if !matches!(ended, Ended::Exited(_)) {
             let _ = killpg(child, Signal::SIGKILL);
             self.end_all();
             streams.iter_mut().for_each(|stream| stream.read(1 << 20));
