@@ -1,1 +1,274 @@
-//! To come.
+//! The only place that builds the concrete parts from the configuration and wires them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
+use crate::domain::{Clock, Ids, SystemClock};
+use crate::forge::{Forge, Inbound, gitea, github};
+use crate::git::{Git, Mirrors, which};
+use crate::guard::Limits;
+use crate::leaf::Preset;
+use crate::model::{self, Client, Endpoint, Model};
+use crate::pipeline::{self, Parts};
+use crate::sandbox::{Sandboxes, local};
+use crate::store::Store;
+use crate::web::{self, Door};
+use crate::worker::{self, Worker};
+
+/// The service, ready to run.
+pub struct Service {
+    /// The worker.
+    pub worker: Arc<Worker>,
+    /// The address that it listens on.
+    pub address: SocketAddr,
+    /// The database.
+    pub store: Store,
+    listener: TcpListener,
+    door: Door,
+    concurrency: usize,
+    grace: Duration,
+    _lock: std::fs::File,
+}
+
+/// Identifiers that sort by the time they were made: UUIDv7 without dashes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TimeIds;
+
+impl Ids for TimeIds {
+    fn next(&self) -> String {
+        uuid::Uuid::now_v7().simple().to_string()
+    }
+}
+
+/// Builds the service from a checked configuration.
+///
+/// # Errors
+/// Every complaint at once, each with what to do.
+pub async fn build(config: &Config) -> Result<Service, Vec<String>> {
+    build_with(config, Arc::new(SystemClock), Arc::new(TimeIds)).await
+}
+
+/// The same with another clock and other identifiers.
+///
+/// # Errors
+/// As [`build`].
+pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Service, Vec<String>> {
+    let one = |complaint: String| vec![complaint];
+    let file = &config.file;
+    let data = &file.service.data;
+    std::fs::create_dir_all(data).map_err(|error| one(format!("[service] data: {}: can't be made: {error}", data.display())))?;
+    let lock = lock(data).map_err(one)?;
+    let mut complaints = Vec::new();
+    let (mut inbound, mut forges) = (HashMap::new(), HashMap::new());
+    for (entry, secrets) in file.forges.iter().zip(&config.forges) {
+        match forge(entry, secrets, &file.service.label) {
+            Ok((ears, hands)) => {
+                inbound.insert(entry.name.clone(), ears);
+                forges.insert(entry.name.clone(), hands);
+            }
+            Err(why) => complaints.push(format!("[[forge]] {:?}: {why}", entry.name)),
+        }
+    }
+    let parts = match parts(config, clock.clone()).await {
+        Ok(parts) => Some(parts),
+        Err(more) => {
+            complaints.extend(more);
+            None
+        }
+    };
+    let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
+    let database = file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", data.join("frognano.sqlite").display()));
+    let store = Store::open(&database).await.map_err(|error| one(format!("[service] database: {error}")))?;
+    let listen = &file.service.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|error| one(format!("[service] listen: {listen}: {error}")))?;
+    let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
+    let wake = Arc::new(Notify::new());
+    let settings = worker::Settings {
+        owner: file.service.worker.clone(),
+        lease: Duration::from_secs(file.service.lease_seconds),
+        max_leases: i64::try_from(file.service.max_leases).unwrap_or(i64::MAX),
+        retry: Duration::from_secs(10),
+        model_retry: Duration::from_secs(file.model.retry_seconds),
+    };
+    let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
+    let door = Door { inbound: Arc::new(inbound), store: store.clone(), clock, ids, wake, max_body_bytes: file.service.max_body_bytes };
+    Ok(Service {
+        worker,
+        address,
+        store,
+        listener,
+        door,
+        concurrency: file.service.concurrency,
+        grace: Duration::from_secs(file.service.grace_seconds),
+        _lock: lock,
+    })
+}
+
+impl Service {
+    /// Serves and works until `stop`; then takes nothing new in, gives runs their grace time, and closes the database.
+    ///
+    /// # Errors
+    /// When the listener breaks.
+    pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
+        let hands = tokio::spawn(self.worker.clone().work(self.concurrency, stop.clone(), self.grace));
+        let closing = stop.clone();
+        let served = axum::serve(self.listener, web::routes(self.door)).with_graceful_shutdown(async move { closing.cancelled().await });
+        let result = served.await;
+        stop.cancel();
+        hands.await.ok();
+        self.store.close().await;
+        result
+    }
+}
+
+/// The parts that every run works with, and the checks of what they need from the machine.
+///
+/// # Errors
+/// Every complaint at once.
+pub async fn parts(config: &Config, clock: Arc<dyn Clock>) -> Result<Parts, Vec<String>> {
+    let file = &config.file;
+    let model = Client::new(model_endpoint(config), model_settings(file)).map_err(|error| vec![format!("[model]: {error}")])?;
+    let data = std::path::absolute(&file.service.data).map_err(|error| vec![format!("[service] data: {error}")])?;
+    let sandboxes = sandboxes(file, &data)?;
+    assemble(file, &data, Arc::new(sandboxes), Arc::new(model), clock, None).await
+}
+
+/// Puts parts together around a model and a place for sandboxes.
+///
+/// # Errors
+/// Every complaint at once.
+pub async fn assemble(
+    file: &File,
+    data: &Path,
+    sandboxes: Arc<dyn Sandboxes>,
+    model: Arc<dyn Model>,
+    clock: Arc<dyn Clock>,
+    test_command: Option<String>,
+) -> Result<Parts, Vec<String>> {
+    let git = Git::new(data).await.map_err(|why| vec![why])?;
+    let limits = limits(file);
+    let mirrors = Mirrors::new(git, data.join("mirrors"), file.repositories.max_bytes, Duration::from_secs(file.repositories.git_seconds));
+    let settings = pipeline::Settings {
+        label: file.service.label.clone(),
+        attribution: file.attribution(),
+        preset: preset(file),
+        seed: file.run.seed,
+        test_time: Duration::from_secs(file.run.test_seconds),
+        test_override: test_command,
+        test_fallback: file.run.test_command.clone(),
+        limits,
+        runs: data.join("runs"),
+        workspace_bytes: file.sandbox.workspace_bytes,
+    };
+    Ok(Parts { mirrors, sandboxes, model, clock, settings })
+}
+
+fn preset(file: &File) -> Preset {
+    let run = &file.run;
+    Preset {
+        max_steps: run.max_steps,
+        max_time: Duration::from_secs(run.max_seconds),
+        max_tokens_per_turn: run.max_tokens_per_turn,
+        max_context_tokens: run.max_context,
+    }
+}
+
+fn limits(file: &File) -> Limits {
+    let mut limits = Limits::default();
+    limits.protected.extend(file.guard.protected.iter().cloned());
+    limits.max_files = file.guard.max_files.unwrap_or(limits.max_files);
+    limits.max_lines = file.guard.max_lines.unwrap_or(limits.max_lines);
+    limits
+}
+
+fn model_endpoint(config: &Config) -> Endpoint {
+    let model = &config.file.model;
+    Endpoint::Http { base_url: model.url.to_string(), api_key: config.model_key.clone(), ca_bundle: model.ca_file.clone() }
+}
+
+fn model_settings(file: &File) -> model::Settings {
+    model::Settings {
+        name: file.model.name.clone(),
+        temperature: file.run.temperature,
+        retries: file.model.retries,
+        request_timeout: Duration::from_secs(file.model.request_seconds),
+        ..model::Settings::default()
+    }
+}
+
+/// The sandboxes of this machine.
+///
+/// # Errors
+/// Every complaint at once.
+pub fn sandboxes(file: &File, data: &Path) -> Result<local::Local, Vec<String>> {
+    let sandbox = &file.sandbox;
+    let tools = sandbox.tools.clone().unwrap_or_else(beside_this_program);
+    let defaults = local::Settings::new(tools, data);
+    let settings = local::Settings {
+        bwrap: sandbox.bwrap.clone().or_else(|| which("bwrap")).unwrap_or_else(|| defaults.bwrap.clone()),
+        binds: sandbox.binds.clone(),
+        path: sandbox.path.clone(),
+        env: sandbox.env.clone().into_iter().collect(),
+        workspace_bytes: sandbox.workspace_bytes,
+        tmp_bytes: sandbox.tmp_bytes,
+        memory_bytes: sandbox.memory_bytes,
+        max_processes: sandbox.max_processes,
+        max_open_files: sandbox.max_open_files,
+        max_file_bytes: sandbox.max_file_bytes,
+        cpus: sandbox.cpus,
+        uid: sandbox.uid,
+        ..defaults
+    };
+    local::Local::new(settings)
+}
+
+fn beside_this_program() -> PathBuf {
+    let here = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
+    here.join("frognano-tools")
+}
+
+type EarsAndHands = (Arc<dyn Inbound>, Arc<dyn Forge>);
+
+fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str) -> Result<EarsAndHands, String> {
+    let settings = crate::forge::Settings {
+        name: entry.name.clone(),
+        api_base: entry.api_base(),
+        git_base: entry.url.clone(),
+        token: secrets.token.clone(),
+        ca_bundle: read_ca(entry.ca_file.as_deref())?,
+        pause: Arc::new(crate::forge::Sleep),
+    };
+    let webhook = secrets.webhook.clone();
+    let (name, label) = (entry.name.clone(), label.to_owned());
+    Ok(match entry.kind {
+        ForgeKind::Github => (Arc::new(github::Inbound::new(name, webhook, label, Vec::new())?), Arc::new(github::Client::new(settings)?)),
+        ForgeKind::Gitea => {
+            (Arc::new(gitea::Inbound::new(name, gitea::Kind::Gitea, webhook, label, Vec::new())?), Arc::new(gitea::Client::new(settings)?))
+        }
+        ForgeKind::Forgejo => (
+            Arc::new(gitea::Inbound::new(name, gitea::Kind::Forgejo, webhook, label, Vec::new())?),
+            Arc::new(gitea::Client::new(settings)?),
+        ),
+    })
+}
+
+fn read_ca(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
+    file.map(|file| std::fs::read(file).map_err(|error| format!("{}: can't be read: {error}", file.display()))).transpose()
+}
+
+/// One service a data folder: two would take each other's jobs for those of a dead worker.
+fn lock(data: &Path) -> Result<std::fs::File, String> {
+    let path = data.join("lock");
+    let file = std::fs::File::create(&path).map_err(|error| format!("{}: can't be made: {error}", path.display()))?;
+    file.try_lock()
+        .map_err(|error| format!("{}: another service works in this folder ({error}); give each its own [service] data", path.display()))?;
+    Ok(file)
+}

@@ -11,8 +11,8 @@
 //! Rooms, and who may import whom (a test in `tests/stories` reads the `use crate::` lines and fails on an arrow the wrong way):
 //!
 //! ```text
-//! domain <- config <- {forge, store, git, sandbox, model, tools} (never each other) <- {leaf, verify, guard, publish}
-//!        <- pipeline <- worker <- web, demo, cli <- app
+//! domain <- config <- {forge, store, git, sandbox, model, tools} (never each other) <- {leaf, verify, guard, demo} <- publish
+//!        <- pipeline <- worker <- web <- app <- cli
 //! ```
 //!
 //! sqlx is named only in `store`, reqwest in `forge` and `model`, the git program only in `git`, axum in `web` and `demo`.

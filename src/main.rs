@@ -1,2 +1,5 @@
-//! x
-fn main() {}
+//! The program `frognano-bot`: reads the command line, nothing else.
+
+fn main() -> std::process::ExitCode {
+    frognano_bot::cli::main()
+}

@@ -1,1 +1,250 @@
-//! To come.
+//! The worker: wait, claim, keep the lease, run, conclude.
+//!
+//! What must hold: a job that was claimed ends in exactly one outcome, written on the forge before it is written in the database; whatever is
+//! not an outcome puts the job back with all that is finished; a model's server that is down pauses the queue and fails nothing.
+
+mod conclude;
+mod record;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{Fault, Ids, Outcome, Stage};
+use crate::forge::Forge;
+use crate::pipeline::{self, Asked, Parts, Stop, Work};
+use crate::publish::report::Report;
+use crate::store::{Claimed, Store, StoreError};
+
+use record::{JobEpisodes, JobRecord};
+
+/// How a worker does its work.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Its name, the same after a restart.
+    pub owner: String,
+    /// How long a lease holds without a heartbeat.
+    pub lease: Duration,
+    /// How often a job is claimed before its worker is taken to be lost for good.
+    pub max_leases: i64,
+    /// How long to wait before a forge or sandbox that failed is tried again.
+    pub retry: Duration,
+    /// How long to wait before a model's server that is down is asked again.
+    pub model_retry: Duration,
+}
+
+/// Something that happened, for who watches (the progress bars of the command line).
+#[derive(Debug, Clone)]
+pub enum Progress {
+    /// A stage began.
+    Stage {
+        /// The run.
+        run: String,
+        /// The stage.
+        stage: Stage,
+    },
+    /// The agent made a step.
+    Step {
+        /// The run.
+        run: String,
+        /// Its number.
+        step: u64,
+        /// The tools that it called.
+        tools: Vec<String>,
+    },
+    /// The job has its outcome.
+    Ended {
+        /// The run.
+        run: String,
+        /// The outcome.
+        outcome: Outcome,
+        /// All that is told.
+        report: Box<Report>,
+    },
+}
+
+/// One worker with its parts.
+pub struct Worker {
+    store: Store,
+    forges: HashMap<String, Arc<dyn Forge>>,
+    parts: Parts,
+    settings: Settings,
+    ids: Arc<dyn Ids>,
+    wake: Arc<Notify>,
+    model_is_down: AtomicBool,
+    progress: broadcast::Sender<Progress>,
+}
+
+/// What became of a claimed job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It has its outcome.
+    Outcome(Outcome),
+    /// It was ended without a word.
+    Quietly,
+    /// It is in the queue again.
+    PutBack,
+    /// Another worker has it.
+    LeaseLost,
+}
+
+impl Worker {
+    /// A worker.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        forges: HashMap<String, Arc<dyn Forge>>,
+        parts: Parts,
+        settings: Settings,
+        ids: Arc<dyn Ids>,
+        wake: Arc<Notify>,
+    ) -> Self {
+        let (progress, _) = broadcast::channel(1024);
+        Self { store, forges, parts, settings, ids, wake, model_is_down: AtomicBool::new(false), progress }
+    }
+
+    /// What happens from now on.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    /// Works until `stop`, up to `concurrency` jobs at once; runs that go on are given `grace` and are then put back.
+    pub async fn work(self: Arc<Self>, concurrency: usize, stop: CancellationToken, grace: Duration) {
+        match self.store.release_own(&self.settings.owner).await {
+            Ok(0) => {}
+            Ok(jobs) => tracing::info!(jobs, "taking up the jobs that were running when the service ended"),
+            Err(error) => tracing::error!(%error, "the leases of the last start could not be ended; they run out by themselves"),
+        }
+        let abort = CancellationToken::new();
+        let mut hands = tokio::task::JoinSet::new();
+        for _ in 0..concurrency {
+            hands.spawn(self.clone().one_after_the_other(stop.clone(), abort.clone()));
+        }
+        stop.cancelled().await;
+        if tokio::time::timeout(grace, async { while hands.join_next().await.is_some() {} }).await.is_err() {
+            tracing::info!("the grace time is over: runs that go on are put back");
+            abort.cancel();
+            while hands.join_next().await.is_some() {}
+        }
+    }
+
+    async fn one_after_the_other(self: Arc<Self>, stop: CancellationToken, abort: CancellationToken) {
+        while !stop.is_cancelled() {
+            let pause = match self.run_next(&abort).await {
+                Ok(Some(_)) => continue,
+                Ok(None) => Duration::from_secs(1),
+                Err(error) => {
+                    tracing::error!(%error, "no job could be claimed");
+                    Duration::from_secs(5)
+                }
+            };
+            let pause = if self.model_is_down.load(Ordering::Relaxed) { self.settings.model_retry } else { pause };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Claims one job and works on it until it has an outcome or is put back; none when there is nothing to claim.
+    ///
+    /// # Errors
+    /// When the database does not give a job; nothing was begun then.
+    pub async fn run_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
+        if self.model_is_down.load(Ordering::Relaxed) {
+            if !self.parts.model.is_up().await {
+                return Ok(None);
+            }
+            tracing::info!("the model's server answers again");
+            self.model_is_down.store(false, Ordering::Relaxed);
+        }
+        let lease_ms = millis(self.settings.lease);
+        let Some(claimed) = self.store.claim(&self.settings.owner, lease_ms, self.parts.clock.as_ref(), self.ids.as_ref()).await? else {
+            return Ok(None);
+        };
+        let span =
+            tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
+        Ok(Some(tracing::Instrument::instrument(self.keep_and_run(&claimed, abort), span).await))
+    }
+
+    async fn keep_and_run(&self, claimed: &Claimed, abort: &CancellationToken) -> Ended {
+        let cancel = abort.child_token();
+        let heartbeat = self.heartbeat(claimed);
+        tokio::select! {
+            ended = self.run(claimed, cancel) => ended,
+            () = heartbeat => {
+                tracing::warn!("the lease was lost: this run stops without a further word");
+                Ended::LeaseLost
+            }
+        }
+    }
+
+    /// Prolongs the lease again and again; returns when it is lost.
+    async fn heartbeat(&self, claimed: &Claimed) {
+        let mut beat = tokio::time::interval(self.settings.lease / 3);
+        loop {
+            beat.tick().await;
+            match self.store.heartbeat(&claimed.lease, millis(self.settings.lease), self.parts.clock.as_ref()).await {
+                Err(StoreError::LeaseLost(_)) => return,
+                Err(error) => tracing::warn!(%error, "a heartbeat could not be written"),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    async fn run(&self, claimed: &Claimed, cancel: CancellationToken) -> Ended {
+        let mut report = Report { run: claimed.run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() };
+        let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else {
+            let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
+            return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
+        };
+        if claimed.leases > self.settings.max_leases {
+            let detail = format!("the worker was lost {} times while it was at {}", claimed.leases - 1, claimed.stage);
+            return self.conclude(claimed, Some(forge.as_ref()), Outcome::Abandoned { fault: Fault::WorkerLost, detail }, report).await;
+        }
+        tracing::info!(leases = claimed.leases, was_at = claimed.stage, "working");
+        let mut record = JobRecord::new(&self.store, claimed, forge.as_ref(), &self.parts.settings.label, &self.progress);
+        let episodes = JobEpisodes { store: &self.store, lease: &claimed.lease };
+        let mut work = Work {
+            parts: &self.parts,
+            record: &mut record,
+            folder: self.parts.settings.runs.join(&claimed.run.0),
+            run: claimed.run.clone(),
+            text: claimed.text.clone(),
+            issue: claimed.issue,
+            issue_url: claimed.issue_url.clone(),
+            checkpoint: claimed.checkpoint.clone(),
+            report: std::mem::take(&mut report),
+            cancel,
+            stage_began: None,
+        };
+        let asked = Asked { forge: forge.as_ref(), repo: &claimed.repo, episodes: &episodes };
+        let solved = pipeline::solve(&mut work, &asked).await;
+        work.finish_stage();
+        let was_visible = work.checkpoint.base.is_some();
+        let mut report = std::mem::take(&mut work.report);
+        report.stage_ms.clone_from(&work.checkpoint.stage_ms);
+        match solved {
+            Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some(forge.as_ref()), outcome, report).await,
+            Err(Stop::Quiet(_)) if was_visible => {
+                let by = "the label was taken off meanwhile".to_owned();
+                self.conclude(claimed, Some(forge.as_ref()), Outcome::Cancelled { by }, report).await
+            }
+            Err(Stop::Quiet(reason)) => self.end_quietly(claimed, reason, report).await,
+            Err(Stop::TryAgain(fault, detail)) if claimed.leases >= self.settings.max_leases => {
+                self.conclude(claimed, Some(forge.as_ref()), Outcome::Abandoned { fault, detail }, report).await
+            }
+            Err(stop) => self.put_back(claimed, forge.as_ref(), stop).await,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

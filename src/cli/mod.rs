@@ -1,1 +1,80 @@
-//! To come.
+//! The command line: one file a command.
+//!
+//! Results go to the standard output, everything else to the error output. Exit status: 0 done, 1 our fault, 2 usage or configuration;
+//! `fix` adds 3 (no patch) and 4 (refused).
+
+mod demo;
+mod fix;
+mod progress;
+mod serve;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Label an issue, get a draft pull request that code has judged and a human must review.
+#[derive(Debug, Parser)]
+#[command(name = "frognano-bot", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service: take webhooks in, work on jobs.
+    Serve(serve::Serve),
+    /// Show the whole way on this machine: a small built-in forge, a project with a bug, a scripted model.
+    Demo(demo::Demo),
+    /// Work on one local repository without any forge; nothing is pushed.
+    Fix(fix::Fix),
+}
+
+/// Reads the command line and does what it says.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fault(&format!("no threads: {error}")),
+    };
+    runtime.block_on(async {
+        match arguments.command {
+            Command::Serve(serve) => serve.run().await,
+            Command::Demo(demo) => demo.run().await,
+            Command::Fix(fix) => fix.run().await,
+        }
+    })
+}
+
+/// A line for people, on the error output.
+fn say(line: &str) {
+    writeln!(std::io::stderr(), "{line}").ok();
+}
+
+/// A result, on the standard output.
+fn print(text: &str) {
+    writeln!(std::io::stdout(), "{text}").ok();
+}
+
+fn fault(why: &str) -> ExitCode {
+    say(&format!("frognano-bot: {why}"));
+    ExitCode::from(1)
+}
+
+fn usage(complaints: &[String]) -> ExitCode {
+    for complaint in complaints {
+        say(&format!("frognano-bot: {complaint}"));
+    }
+    ExitCode::from(2)
+}
+
+/// Ends with SIGTERM or Ctrl-C.
+async fn asked_to_stop() {
+    let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

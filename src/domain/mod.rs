@@ -7,14 +7,16 @@ mod issue;
 mod job;
 mod patch;
 mod policy;
-mod tests;
+mod test_paths;
+mod test_run;
 
 pub use event::{Actor, Event, RepoRef, Trigger, Verb};
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
 pub use policy::{Permission, Refusal};
-pub use tests::{Comparison, TestCase, TestResult, TestRun};
+pub use test_paths::{is_collected_file, is_test_configuration, is_test_file};
+pub use test_run::{Comparison, TestCase, TestResult, TestRun};
 
 /// Where the time comes from: tests hand in a clock of their own, so that nothing has to wait.
 pub trait Clock: Send + Sync {

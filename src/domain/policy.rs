@@ -37,6 +37,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Every refusal.
+    pub const ALL: [Self; 7] = [
+        Self::IssueClosed,
+        Self::IsPullRequest,
+        Self::Confidential,
+        Self::NoWriteAccess,
+        Self::ActorIsBot,
+        Self::RepositoryArchived,
+        Self::ActorUnknown,
+    ];
+
     /// The stable name, as stored and shown.
     #[must_use]
     pub const fn name(self) -> &'static str {

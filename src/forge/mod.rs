@@ -3,9 +3,15 @@
 //! A forge is always the configured entry whose name stands in the webhook's path; no header, payload or redirect chooses one, and no
 //! address in a payload is ever requested (forges.md, section 6). Whatever creates something on a forge is preceded by a look for it.
 
+mod address;
+mod answer;
+#[cfg(test)]
+mod canned;
 pub mod gitea;
 pub mod github;
 mod http;
+mod payload;
+mod rows;
 mod signature;
 
 use async_trait::async_trait;
@@ -13,7 +19,8 @@ use secrecy::SecretString;
 
 use crate::domain::{Actor, Event, Issue, Permission, RepoRef};
 
-pub use signature::VerifiedDelivery;
+pub use http::{Pause, Settings, Sleep};
+pub use signature::{VerifiedDelivery, hmac_sha256_hex};
 
 /// The headers of a delivery: names in lower case, looked up by [`Headers::get`].
 #[derive(Debug, Clone, Default)]

@@ -1,13 +1,25 @@
 //! The model's server: one OpenAI-compatible endpoint inside the company's network.
+//!
+//! What must hold: nothing but the configured address is ever asked (no proxy of the environment, no redirect followed), no body and no key
+//! reaches a log, and a server's fault never looks like a fault of the model ([`ModelError`] keeps the two apart).
 
+mod answer;
 mod client;
+mod pause;
+mod rejection;
 mod script;
+mod settings;
+mod transport;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use client::{Client, Endpoint};
-pub use script::{Script, ScriptLine, Scripted};
+pub use client::Client;
+pub use pause::{Pause, TokioPause};
+pub use script::{Reply, RestartOn, Script, ScriptLine, ScriptUsage, Scripted};
+pub use settings::Settings;
+pub use transport::{Endpoint, SetUpError};
 
 /// One request for a turn (leaf.md, "What the model is sent").
 #[derive(Debug, Clone)]
@@ -25,7 +37,7 @@ pub struct TurnRequest {
 /// A native tool call as the server gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The server's id of it; one of ours where the server gave none.
+    /// The server's id of it; empty where it gave none (the loop makes one up from step and index).
     pub id: String,
     /// The name, untouched.
     pub name: String,
@@ -34,7 +46,7 @@ pub struct ToolCall {
 }
 
 /// Token counts as the server gave them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens of the request.
     pub prompt_tokens: u64,

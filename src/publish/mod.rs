@@ -1,1 +1,108 @@
-//! To come.
+//! What we write on a forge: the status comment, the labels, the branch and the draft pull request.
+//!
+//! What must hold: every step looks before it creates, so that a repeat changes nothing; a pull request is a draft by the forge's own word,
+//! or it is closed again; only a [`GuardedPatch`] is ever pushed.
+
+pub mod report;
+pub mod text;
+
+use crate::domain::{ObjectId, RepoRef};
+use crate::forge::{Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
+use crate::git::{GitError, Mirror, Remote};
+use crate::guard::GuardedPatch;
+
+/// On every pull request of ours, before anybody is asked to look at it.
+pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
+    name: "needs-human-review",
+    color: "d93f0b",
+    description: "A machine made this change; a person must review it before it is merged",
+};
+
+/// On an issue that has no fix of ours.
+pub const NO_FIX: LabelSpec =
+    LabelSpec { name: "frognano-no-fix", color: "cfd3d7", description: "frognano-bot looked at this issue and proposes nothing" };
+
+/// What may go wrong while writing to a forge.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The forge's API.
+    #[error(transparent)]
+    Forge(#[from] ForgeError),
+    /// The push.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The forge made a pull request that is no draft; it was closed again.
+    #[error(
+        "the forge did not make pull request {number} a draft, so it was closed again; see that drafts are supported and that \"WIP:\" is one of its draft prefixes"
+    )]
+    NotADraft {
+        /// Its number.
+        number: i64,
+    },
+}
+
+/// Where a proposal goes.
+pub struct Destination<'a> {
+    /// The forge.
+    pub forge: &'a dyn Forge,
+    /// The repository.
+    pub repo: &'a RepoRef,
+    /// The branch that the pull request is for.
+    pub base_branch: &'a str,
+    /// Our branch.
+    pub branch: &'a str,
+}
+
+/// Writes or replaces the one status comment of a job on its issue.
+///
+/// # Errors
+/// When the forge does not take it.
+pub async fn status(forge: &dyn Forge, repo: &RepoRef, issue: i64, job: &str, body: &str) -> Result<(), ForgeError> {
+    let marker = text::marker(job);
+    let myself = forge.myself().await?;
+    let comments = forge.comments(repo, issue).await?;
+    match comments.iter().find(|comment| comment.author == myself.login && comment.body.contains(&marker)) {
+        Some(comment) if comment.body.trim() == body.trim() => Ok(()),
+        Some(comment) => forge.edit_comment(repo, &comment.id, body).await,
+        None => forge.comment(repo, issue, body).await.map(|_| ()),
+    }
+}
+
+/// Pushes the commit of a guarded patch to our branch and opens the draft pull request, labelled.
+///
+/// # Errors
+/// When the forge or git refuses, or the pull request would not be a draft.
+pub async fn propose(
+    to: &Destination<'_>,
+    patch: &GuardedPatch,
+    mirror: &Mirror,
+    commit: &ObjectId,
+    title: &str,
+    body: &str,
+) -> Result<PullRequest, PublishError> {
+    tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
+    let access = to.forge.git_access(to.repo);
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)) };
+    mirror.push(&remote, commit, to.branch).await?;
+    let pull_request = match to.forge.find_pull_request(to.repo, to.branch).await? {
+        Some(there) => there,
+        None => open(to, title, body).await?,
+    };
+    if !pull_request.draft {
+        to.forge.close_pull_request(to.repo, pull_request.number).await?;
+        return Err(PublishError::NotADraft { number: pull_request.number });
+    }
+    to.forge.add_label(to.repo, pull_request.number, NEEDS_REVIEW).await?;
+    Ok(pull_request)
+}
+
+async fn open(to: &Destination<'_>, title: &str, body: &str) -> Result<PullRequest, PublishError> {
+    let draft = NewDraft { head: to.branch.to_owned(), base: to.base_branch.to_owned(), title: title.to_owned(), body: body.to_owned() };
+    match to.forge.open_draft(to.repo, &draft).await {
+        Ok(pull_request) => Ok(pull_request),
+        Err(error @ (ForgeError::Rejected { .. } | ForgeError::Unavailable { .. })) => {
+            to.forge.find_pull_request(to.repo, to.branch).await?.ok_or(PublishError::Forge(error))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

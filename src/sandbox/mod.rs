@@ -3,6 +3,7 @@
 //! What must hold: no credential, remote, proxy or route is ever in it; it proves that it reaches nothing before the first byte of the
 //! repository enters, and no configuration can give it a network; what comes out of it is untrusted bytes; everything in it dies with it.
 
+mod bundle;
 mod link;
 pub mod local;
 mod probe;
@@ -13,8 +14,8 @@ use async_trait::async_trait;
 
 use crate::domain::BlobMode;
 
-pub use link::Link;
-pub use probe::{Attempt, ProbeReport};
+pub use link::{Link, Patience};
+pub use probe::{Attempt, Bait, ProbeReport, Target};
 
 /// The folder of the repository inside every sandbox.
 pub const WORKSPACE: &str = "/workspace";

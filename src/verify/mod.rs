@@ -1,1 +1,16 @@
-//! To come.
+//! The judge: finds the project's tests, runs them, and compares what they said before and after. Code decides, never the model.
+//!
+//! What must hold: everything that comes out of a sandbox is untrusted bytes; what can't be read is "no result", never green; the patch is judged
+//! with the tests of the base commit, whatever the patch did to them.
+
+mod command;
+pub mod detect;
+mod judge;
+pub mod junit;
+pub mod policy;
+pub mod restore;
+mod run;
+
+pub use command::{Report, Runner, TestCommand};
+pub use judge::{Judgement, Proof, judge, judge_changed_tests};
+pub use run::{TestOutcome, run_tests};

@@ -1,1 +1,128 @@
-//! To come.
+//! HTTP: the webhook's door and the health pages.
+//!
+//! What must hold: the forge is the configured entry of the path's name; a body is read with a cap and a deadline, verified over its bytes,
+//! and written down before it is answered; nothing else is done in the request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::domain::{Clock, Ids};
+use crate::forge::{Headers, Inbound};
+use crate::store::{Intake, NewDelivery, Store};
+
+/// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
+const BODY_TIME: Duration = Duration::from_secs(20);
+
+/// What the door works with.
+#[derive(Clone)]
+pub struct Door {
+    /// How each configured forge speaks.
+    pub inbound: Arc<HashMap<String, Arc<dyn Inbound>>>,
+    /// Where deliveries are written down.
+    pub store: Store,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Identifiers.
+    pub ids: Arc<dyn Ids>,
+    /// Wakes the worker.
+    pub wake: Arc<Notify>,
+    /// The largest body, in bytes.
+    pub max_body_bytes: usize,
+}
+
+/// The routes.
+pub fn routes(door: Door) -> Router {
+    Router::new()
+        .route("/webhooks/{name}", post(webhook))
+        .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
+        .route("/readyz", get(ready))
+        .with_state(door)
+}
+
+async fn ready(State(door): State<Door>) -> Response {
+    match door.store.ping().await {
+        Ok(()) => Json(json!({"status": "ready"})).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "not ready");
+            answer(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer")
+        }
+    }
+}
+
+async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let Some(inbound) = door.inbound.get(&name) else {
+        return answer(StatusCode::NOT_FOUND, "no forge of this name is configured");
+    };
+    if too_large(&headers, door.max_body_bytes) {
+        return answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the limit");
+    }
+    let body = match tokio::time::timeout(BODY_TIME, to_bytes(body, door.max_body_bytes)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) if is_length_limit(&error) => return answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the limit"),
+        Ok(Err(_)) => return answer(StatusCode::BAD_REQUEST, "the body broke off"),
+        Err(_) => return answer(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+    };
+    let headers =
+        Headers(headers.iter().filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))).collect());
+    let delivery = match inbound.verify(&headers, &body) {
+        Ok(delivery) => delivery,
+        Err(error) => {
+            tracing::warn!(forge = name, %error, "a delivery was refused");
+            return answer(StatusCode::UNAUTHORIZED, &error.to_string());
+        }
+    };
+    let read = inbound.event(&delivery);
+    let text = String::from_utf8_lossy(delivery.body());
+    let row = NewDelivery {
+        forge: &name,
+        delivery: delivery.id(),
+        event: delivery.event(),
+        body: &text,
+        read: read.as_ref().map_err(String::as_str),
+    };
+    match door.store.take_in(&row, door.clock.as_ref(), door.ids.as_ref()).await {
+        Ok(intake) => {
+            let (verb, why) =
+                read.as_ref().map_or_else(|why| ("unreadable", why.as_str()), |event| (event.verb.name(), event.why.as_str()));
+            tracing::info!(forge = name, delivery = delivery.id(), event = delivery.event(), verb, ?intake, "taken in");
+            if matches!(intake, Intake::Job(_)) {
+                door.wake.notify_one();
+            }
+            (StatusCode::ACCEPTED, Json(json!({"delivery": delivery.id(), "verb": verb, "why": why}))).into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, forge = name, delivery = delivery.id(), "a delivery could not be written down");
+            answer(StatusCode::SERVICE_UNAVAILABLE, "the delivery could not be written down; send it again")
+        }
+    }
+}
+
+fn too_large(headers: &HeaderMap, limit: usize) -> bool {
+    let announced = headers.get("content-length").and_then(|value| value.to_str().ok()).and_then(|value| value.parse::<u64>().ok());
+    announced.is_some_and(|bytes| bytes > limit as u64)
+}
+
+fn is_length_limit(error: &axum::Error) -> bool {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    error.to_string().contains("length limit exceeded")
+}
+
+fn answer(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({"message": message}))).into_response()
+}

@@ -1,0 +1,103 @@
+//! What people do on the forge's pages. Real forges check rights there too, but a story must be able to begin with anything: here nobody is refused.
+
+use super::state::Spot;
+use super::webhook::Delivery;
+use super::{Forge, Mistake, State};
+
+/// An issue that was opened.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// Its number.
+    pub number: i64,
+    /// What the forge sends.
+    pub deliveries: Vec<Delivery>,
+}
+
+impl Forge {
+    /// Opens an issue with these labels, which are made when missing (a form may label in the name of a reader).
+    ///
+    /// # Errors
+    /// When the repository or the account is not there.
+    pub fn open_issue(&self, repository: &str, by: &str, title: &str, body: &str, labels: &[&str]) -> Result<Opened, Mistake> {
+        let mut state = self.state();
+        let (position, by) = (state.need_repository(repository)?, state.login(by)?);
+        let before = state.outbox.len();
+        let spot = state.open(position, &by, title, body, None);
+        for name in labels {
+            state.label_by_name(spot, &by, name);
+        }
+        Ok(Opened { number: state.at(spot).1.number, deliveries: state.outbox.split_off(before) })
+    }
+
+    /// Puts a label on an issue or pull request; the label is made when missing.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn set_label(&self, repository: &str, number: i64, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.label_by_name(spot, by, label))
+    }
+
+    /// Takes a label off; without it, nothing happens and nothing is sent.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn remove_label(&self, repository: &str, number: i64, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| {
+            let found = state.at(spot).1.labels.iter().find(|there| there.name.eq_ignore_ascii_case(label)).map(|label| label.id);
+            if let Some(id) = found {
+                state.take_label(spot, by, id);
+            }
+        })
+    }
+
+    /// Closes an issue or pull request.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn close_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.set_open(spot, by, false))
+    }
+
+    /// Opens an issue or pull request again.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn reopen_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.set_open(spot, by, true))
+    }
+
+    /// Replaces title and text.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn edit_issue(&self, repository: &str, number: i64, title: &str, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.edit(spot, by, Some(title), Some(body)))
+    }
+
+    /// Writes a comment.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn write_comment(&self, repository: &str, number: i64, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| {
+            state.comment(spot, by, body);
+        })
+    }
+
+    fn act(&self, repository: &str, number: i64, by: &str, act: impl FnOnce(&mut State, Spot, &str)) -> Result<Vec<Delivery>, Mistake> {
+        let mut state = self.state();
+        let (position, by) = (state.need_repository(repository)?, state.login(by)?);
+        let spot = state.spot(position, number).ok_or_else(|| Mistake(format!("there is no issue {number} in `{repository}`")))?;
+        let before = state.outbox.len();
+        act(&mut state, spot, &by);
+        Ok(state.outbox.split_off(before))
+    }
+}
+
+impl State {
+    fn label_by_name(&mut self, spot: Spot, by: &str, name: &str) {
+        let label = self.label_named(self.at(spot).0, name).cloned();
+        let label = label.unwrap_or_else(|| self.make_label(spot.repository, name, "1f883d", ""));
+        self.put_label(spot, by, label);
+    }
+}

@@ -1,0 +1,345 @@
+//! What the demonstration forge knows, as plain data with look-ups. Who may do what, and who is told, is elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::knobs::Knobs;
+use super::webhook::Delivery;
+use crate::demo::git_backend;
+use crate::domain::{Clock, Permission};
+
+/// Which forge is played: its API, its webhooks, its words for errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Gitea, under `/api/v1`.
+    Gitea,
+    /// GitHub Enterprise Server, under `/api/v3`.
+    GitHub,
+}
+
+/// What an account is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Account {
+    /// A person.
+    Person,
+    /// A bot.
+    Bot,
+    /// An organisation: owns repositories, never logs in.
+    Organization,
+}
+
+/// An account.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The login name; found without regard to case.
+    pub login: String,
+    /// What it is.
+    pub account: Account,
+}
+
+/// What a token may do, for whom.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// The account that it belongs to.
+    pub login: String,
+    /// `all`, `repo`, or entries like `read:issue`, `write:repository` (GitHub: `write:issues`, `write:contents`, `write:pull_requests`).
+    pub scopes: BTreeSet<String>,
+}
+
+/// A label of a repository or organisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The name.
+    pub name: String,
+    /// Six hexadecimal digits, without `#`.
+    pub color: String,
+    /// One sentence or nothing.
+    pub description: String,
+}
+
+/// A comment.
+#[derive(Debug, Clone)]
+pub struct Comment {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The login of its author.
+    pub author: String,
+    /// The text.
+    pub body: String,
+    /// When it was written, in milliseconds since the epoch.
+    pub created_ms: i64,
+    /// When it was last changed, in milliseconds since the epoch.
+    pub updated_ms: i64,
+}
+
+/// What happened to an issue.
+#[derive(Debug, Clone)]
+pub enum Did {
+    /// A label was put on.
+    Labelled(Label),
+    /// A label was taken off.
+    Unlabelled(Label),
+    /// It was closed.
+    Closed,
+    /// It was opened again.
+    Reopened,
+    /// The title changed.
+    Renamed {
+        /// The title before.
+        from: String,
+        /// The title after.
+        to: String,
+    },
+    /// The comment with this id was written.
+    Commented(u64),
+}
+
+/// An entry of an issue's history.
+#[derive(Debug, Clone)]
+pub struct Act {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The login of who did it.
+    pub by: String,
+    /// When, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// What.
+    pub did: Did,
+}
+
+/// What makes an issue a pull request.
+#[derive(Debug, Clone)]
+pub struct Pull {
+    /// The branch with the change.
+    pub head: String,
+    /// The branch it is for.
+    pub base: String,
+    /// Asked for as a draft (GitHub; on Gitea the title says it).
+    pub draft: bool,
+    /// The commit at the head when it was last seen.
+    pub head_sha: String,
+}
+
+/// An issue or a pull request; both share one numbering.
+#[derive(Debug, Clone)]
+pub struct Issue {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The number shown to people.
+    pub number: i64,
+    /// The title.
+    pub title: String,
+    /// The text.
+    pub body: String,
+    /// The login of who opened it.
+    pub author: String,
+    /// Open, not closed.
+    pub open: bool,
+    /// Its labels.
+    pub labels: Vec<Label>,
+    /// Its comments, oldest first.
+    pub comments: Vec<Comment>,
+    /// Its history, oldest first.
+    pub timeline: Vec<Act>,
+    /// When it was opened, in milliseconds since the epoch.
+    pub created_ms: i64,
+    /// When it last changed, in milliseconds since the epoch.
+    pub updated_ms: i64,
+    /// Present for a pull request.
+    pub pull: Option<Pull>,
+}
+
+/// A webhook of a repository.
+#[derive(Clone)]
+pub struct Hook {
+    /// The forge's id of it.
+    pub id: u64,
+    /// What deliveries are signed with.
+    pub(crate) secret: String,
+}
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Hook").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A repository.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    /// The forge's id of it.
+    pub id: u64,
+    /// `owner/name`; found without regard to case.
+    pub path: String,
+    /// The bare repository on disk.
+    pub git_dir: PathBuf,
+    /// The branch that pull requests are for and nobody pushes to.
+    pub default_branch: String,
+    /// Read-only.
+    pub archived: bool,
+    /// Hidden from everybody without an entry in `permissions`.
+    pub private: bool,
+    /// What each login may do; the owner may do everything, others may read when it is not private.
+    pub permissions: BTreeMap<String, Permission>,
+    /// Its labels.
+    pub labels: Vec<Label>,
+    /// Its issues and pull requests by number.
+    pub issues: Vec<Issue>,
+    /// Its webhooks.
+    pub hooks: Vec<Hook>,
+}
+
+impl Repository {
+    /// The part of the path before the slash.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        self.path.split_once('/').map_or("", |(owner, _)| owner)
+    }
+
+    /// The part of the path after the slash.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.split_once('/').map_or(self.path.as_str(), |(_, name)| name)
+    }
+
+    /// What this login may do; the empty login is a visitor.
+    #[must_use]
+    pub fn permission(&self, login: &str) -> Permission {
+        if !login.is_empty() && self.owner().eq_ignore_ascii_case(login) {
+            return Permission::Admin;
+        }
+        let given = self.permissions.iter().find(|(who, _)| who.eq_ignore_ascii_case(login)).map(|(_, permission)| *permission);
+        given.unwrap_or(Permission::None).max(if self.private { Permission::None } else { Permission::Read })
+    }
+
+    /// The commit at the tip of a branch now.
+    #[must_use]
+    pub fn branch_tip(&self, branch: &str) -> Option<String> {
+        git_backend::branch_tip(&self.git_dir, branch)
+    }
+
+    /// The commit at the head of a pull request: the branch's tip while it is open and the branch is there, else the last one seen.
+    #[must_use]
+    pub fn head_sha(&self, issue: &Issue, pull: &Pull) -> String {
+        issue.open.then(|| self.branch_tip(&pull.head)).flatten().unwrap_or_else(|| pull.head_sha.clone())
+    }
+
+    /// The issue or pull request with this number.
+    #[must_use]
+    pub fn issue(&self, number: i64) -> Option<&Issue> {
+        self.issues.iter().find(|issue| issue.number == number)
+    }
+}
+
+/// Where an issue is kept: positions in the lists, valid as long as nothing is ever removed from them, and nothing is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    pub repository: usize,
+    pub issue: usize,
+}
+
+/// Everything that the forge knows.
+pub struct State {
+    /// Which forge is played.
+    pub kind: Kind,
+    /// `http://host:port` without a slash at the end, as it stands in addresses that the forge hands out.
+    pub base_url: String,
+    /// All accounts.
+    pub users: Vec<User>,
+    /// All repositories.
+    pub repositories: Vec<Repository>,
+    /// The labels that an organisation offers to all its repositories.
+    pub organization_labels: BTreeMap<String, Vec<Label>>,
+    /// Deliveries that nobody took yet.
+    pub(super) outbox: Vec<Delivery>,
+    pub(super) tokens: BTreeMap<String, Token>,
+    pub(super) knobs: Knobs,
+    clock: Arc<dyn Clock>,
+    last_id: u64,
+}
+
+impl State {
+    pub(super) fn new(kind: Kind, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            kind,
+            base_url: "http://127.0.0.1".to_owned(),
+            users: Vec::new(),
+            repositories: Vec::new(),
+            organization_labels: BTreeMap::new(),
+            outbox: Vec::new(),
+            tokens: BTreeMap::new(),
+            knobs: Knobs::default(),
+            clock,
+            last_id: 100,
+        }
+    }
+
+    /// A number that nothing else has.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// A UUID that nothing else has: the time in front, so that it is new in every run of the program.
+    pub(super) fn next_uuid(&mut self) -> String {
+        let (time, id) = (self.now_ms(), self.next_id());
+        format!("{:08x}-{:04x}-4000-8000-{id:012x}", (time >> 16) & 0xffff_ffff, time & 0xffff)
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    /// The account with this login.
+    #[must_use]
+    pub fn user(&self, login: &str) -> Option<&User> {
+        self.users.iter().find(|user| user.login.eq_ignore_ascii_case(login))
+    }
+
+    /// The repository with this path.
+    #[must_use]
+    pub fn repository(&self, path: &str) -> Option<&Repository> {
+        self.repositories.iter().find(|repository| repository.path.eq_ignore_ascii_case(path))
+    }
+
+    pub(super) fn repository_position(&self, path: &str) -> Option<usize> {
+        self.repositories.iter().position(|repository| repository.path.eq_ignore_ascii_case(path))
+    }
+
+    pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
+        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number)?;
+        Some(Spot { repository, issue })
+    }
+
+    pub(super) fn at(&self, spot: Spot) -> (&Repository, &Issue) {
+        let repository = &self.repositories[spot.repository];
+        (repository, &repository.issues[spot.issue])
+    }
+
+    pub(super) fn issue_mut(&mut self, spot: Spot) -> &mut Issue {
+        &mut self.repositories[spot.repository].issues[spot.issue]
+    }
+
+    /// Whether the forge takes this pull request for a draft.
+    #[must_use]
+    pub fn is_draft(&self, issue: &Issue, pull: &Pull) -> bool {
+        let title = issue.title.to_ascii_uppercase();
+        match self.kind {
+            Kind::GitHub => pull.draft,
+            Kind::Gitea => self.knobs.drafts_supported && (title.starts_with("WIP:") || title.starts_with("[WIP]")),
+        }
+    }
+}
+
+/// A time as all forges write it.
+pub(super) fn timestamp(ms: i64) -> String {
+    OffsetDateTime::from_unix_timestamp(ms.div_euclid(1000)).ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}

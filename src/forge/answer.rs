@@ -1,0 +1,215 @@
+//! What an answer of a forge means: good, final, or "later" (forges.md, sections 2.5, 4.4 and 6.12).
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+use super::ForgeError;
+
+const LONGEST_MESSAGE: usize = 200;
+/// GitHub's advice for limits that come without a time.
+const LIMIT_WITHOUT_A_TIME: Duration = Duration::from_mins(1);
+
+/// One answer, read to its end.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why an answer is not the one that was wanted.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It will be the same the next time.
+    Final(ForgeError),
+    /// A later try may work.
+    Later {
+        /// What happened.
+        message: String,
+        /// How long the forge asks us to wait.
+        wait: Option<Duration>,
+    },
+}
+
+impl Answer {
+    /// The trouble with this answer to `what`; none for success.
+    pub(super) fn trouble(&self, what: &str) -> Option<Trouble> {
+        if self.status.is_success() {
+            return None;
+        }
+        let what = what.to_owned();
+        let message = format!("status {}: {}", self.status.as_u16(), self.message());
+        Some(match self.status.as_u16() {
+            300..=399 => Trouble::Final(ForgeError::NotFound { what: self.moved(&what) }),
+            404 | 410 => Trouble::Final(ForgeError::NotFound { what }),
+            429 => Trouble::Later { message, wait: Some(self.wait().unwrap_or(LIMIT_WITHOUT_A_TIME)) },
+            403 if self.is_limit() => Trouble::Later { message, wait: Some(self.wait().unwrap_or(LIMIT_WITHOUT_A_TIME)) },
+            401 | 403 => Trouble::Final(ForgeError::Denied { what, message }),
+            408 | 500..=599 => Trouble::Later { message, wait: self.wait() },
+            _ => Trouble::Final(ForgeError::Rejected { what, message }),
+        })
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn is_limit(&self) -> bool {
+        self.headers.contains_key(RETRY_AFTER) || self.header("x-ratelimit-remaining") == Some("0") || self.message().contains("rate limit")
+    }
+
+    /// How long the forge asks us to wait: `Retry-After` in seconds or as a date, else the end of its used-up limit. Dates count from
+    /// the answer's own, so that its clock need not agree with ours.
+    fn wait(&self) -> Option<Duration> {
+        let now = self.header(DATE.as_str()).and_then(|text| OffsetDateTime::parse(text, &Rfc2822).ok());
+        let until = |then: OffsetDateTime| now.map(|now| Duration::try_from(then - now).unwrap_or_default());
+        if let Some(text) = self.header(RETRY_AFTER.as_str()) {
+            let seconds = text.trim().parse().ok().map(Duration::from_secs);
+            return seconds.or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok().and_then(until));
+        }
+        let reset = (self.header("x-ratelimit-remaining") == Some("0")).then(|| self.header("x-ratelimit-reset")).flatten()?;
+        until(OffsetDateTime::from_unix_timestamp(reset.trim().parse().ok()?).ok()?)
+    }
+
+    fn moved(&self, what: &str) -> String {
+        let place = self.header(LOCATION.as_str()).map_or_else(|| "another place".to_owned(), shorten);
+        format!("{what} (moved to {place}; such pointers are not followed: is the repository renamed, or the forge's address wrong?)")
+    }
+
+    /// The forge's own words: the message and its details where it answers JSON as forges do, else the text.
+    fn message(&self) -> String {
+        #[derive(Deserialize)]
+        struct Complaint {
+            message: String,
+            #[serde(default)]
+            errors: Option<Vec<serde_json::Value>>,
+        }
+        let text = match serde_json::from_slice::<Complaint>(&self.body) {
+            Ok(complaint) => {
+                let details = complaint.errors.unwrap_or_default();
+                let words = details.iter().filter_map(|detail| detail["message"].as_str().or(detail["code"].as_str()).or(detail.as_str()));
+                std::iter::once(complaint.message.as_str()).chain(words).collect::<Vec<_>>().join("; ")
+            }
+            Err(_) => String::from_utf8_lossy(&self.body[..self.body.len().min(4 * LONGEST_MESSAGE)]).into_owned(),
+        };
+        shorten(&text)
+    }
+}
+
+/// At most 200 characters in one line, without control characters.
+pub(super) fn shorten(text: &str) -> String {
+    let words = text.split(|character: char| character.is_whitespace() || character.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use reqwest::StatusCode;
+    use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::{Answer, Trouble, shorten};
+    use crate::forge::ForgeError;
+
+    fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap()))
+            .collect::<HeaderMap>();
+        Answer { status: StatusCode::from_u16(status).unwrap(), headers, body: body.as_bytes().to_vec() }
+    }
+
+    fn kind(trouble: Option<Trouble>) -> &'static str {
+        match trouble {
+            None => "good",
+            Some(Trouble::Later { .. }) => "later",
+            Some(Trouble::Final(ForgeError::NotFound { .. })) => "not found",
+            Some(Trouble::Final(ForgeError::Denied { .. })) => "denied",
+            Some(Trouble::Final(ForgeError::Rejected { .. })) => "rejected",
+            Some(Trouble::Final(_)) => "other",
+        }
+    }
+
+    #[test]
+    fn statuses_mean_what_the_forges_say() {
+        let table = [
+            (200, "good"),
+            (201, "good"),
+            (204, "good"),
+            (301, "not found"),
+            (307, "not found"),
+            (400, "rejected"),
+            (401, "denied"),
+            (403, "denied"),
+            (404, "not found"),
+            (408, "later"),
+            (409, "rejected"),
+            (410, "not found"),
+            (413, "rejected"),
+            (422, "rejected"),
+            (423, "rejected"),
+            (429, "later"),
+            (500, "later"),
+            (502, "later"),
+            (503, "later"),
+        ];
+        for (status, wanted) in table {
+            assert_eq!(kind(answer(status, &[], "{}").trouble("x")), wanted, "{status}");
+        }
+        assert_eq!(kind(answer(403, &[("retry-after", "5")], "").trouble("x")), "later");
+        assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "0")], "").trouble("x")), "later");
+        assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "7")], "").trouble("x")), "denied");
+        let secondary = r#"{"message": "You have exceeded a secondary rate limit."}"#;
+        assert_eq!(kind(answer(403, &[], secondary).trouble("x")), "later");
+    }
+
+    fn wait(status: u16, headers: &[(&str, &str)]) -> Option<Duration> {
+        match answer(status, headers, "").trouble("x") {
+            Some(Trouble::Later { wait, .. }) => wait,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_forge_says_how_long_to_wait() {
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(wait(429, &[("retry-after", "17")]), Some(Duration::from_secs(17)));
+        assert_eq!(wait(503, &[date, ("retry-after", "Sun, 06 Nov 1994 08:50:00 GMT")]), Some(Duration::from_secs(23)));
+        assert_eq!(wait(503, &[date, ("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]), Some(Duration::ZERO));
+        let spent = ("x-ratelimit-remaining", "0");
+        assert_eq!(wait(403, &[date, spent, ("x-ratelimit-reset", "784111787")]), Some(Duration::from_secs(10)));
+        assert_eq!(wait(403, &[spent, ("x-ratelimit-reset", "784111787")]), Some(Duration::from_secs(60)));
+        assert_eq!(wait(429, &[("retry-after", "soon")]), Some(Duration::from_secs(60)));
+        assert_eq!(wait(500, &[]), None);
+    }
+
+    #[test]
+    fn the_forges_words_are_short_and_plain() {
+        let body = r#"{"message": "Validation Failed", "errors": [{"code": "custom", "message": "A pull request already exists for o:b."}, {"code": "missing"}, "plain"]}"#;
+        let Some(Trouble::Final(error)) = answer(422, &[], body).trouble("pull request") else { panic!() };
+        assert_eq!(
+            error.to_string(),
+            "pull request: the forge does not accept it (status 422: Validation Failed; A pull request already exists for o:b.; missing; plain)"
+        );
+        assert_eq!(shorten("a\u{1b}[31m\n\0b\tc"), "a [31m b c");
+        assert_eq!(shorten(&"ü".repeat(300)).chars().count(), 201);
+        assert!(answer(500, &[], &"<p>".repeat(100_000)).message().len() < 300);
+    }
+
+    #[test]
+    fn a_new_place_is_named_and_not_followed() {
+        let moved = answer(301, &[("location", "https://elsewhere.example/x")], "").trouble("repository o/n");
+        let Some(Trouble::Final(error @ ForgeError::NotFound { .. })) = moved else { panic!() };
+        assert!(error.to_string().contains("https://elsewhere.example/x"));
+    }
+}

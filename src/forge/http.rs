@@ -1,0 +1,314 @@
+//! The one way in which a forge is asked over HTTP.
+//!
+//! What must hold: requests go below the configured base and nowhere else, no redirect is followed and no proxy of the environment used;
+//! the token is in one sensitive header and in no error, log or debug text; answers are capped; whatever creates something is sent once.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Method, redirect};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use super::ForgeError;
+use super::address::{below, check_base};
+use super::answer::{Answer, Trouble, shorten};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const LARGEST_ANSWER: usize = 8 << 20;
+const ATTEMPTS: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Longer waits are the caller's: a job goes back to the queue meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MOST_PAGES: usize = 50;
+
+/// How a call waits before it is tried again; tests hand in one that does not.
+#[async_trait]
+pub trait Pause: Send + Sync {
+    /// Returns after this time.
+    async fn pause(&self, time: Duration);
+}
+
+/// Waits by the runtime's timer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sleep;
+
+#[async_trait]
+impl Pause for Sleep {
+    async fn pause(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}
+
+/// One configured forge, as its client needs it.
+#[derive(Clone)]
+pub struct Settings {
+    /// The name of its entry in the configuration.
+    pub name: String,
+    /// Where its API is: `https://HOST/api/v1`, `https://api.github.com`, `https://HOST/api/v3`.
+    pub api_base: Url,
+    /// What its repositories' paths are below of, for git: `https://HOST`.
+    pub git_base: Url,
+    /// The token of our account.
+    pub token: SecretString,
+    /// The certificates (PEM) that alone are trusted for the API, instead of the machine's own; for a private authority.
+    pub ca_bundle: Option<Vec<u8>>,
+    /// How to wait between tries.
+    pub pause: Arc<dyn Pause>,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (api_base, git_base) = (self.api_base.as_str(), self.git_base.as_str());
+        out.debug_struct("Settings")
+            .field("name", &self.name)
+            .field("api_base", &api_base)
+            .field("git_base", &git_base)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a call may be sent again when it is not known how the first one ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    /// It changes nothing, or the same thing once more.
+    Harmless,
+    /// It creates something: only when no connection was made. The caller looks before it asks again.
+    WouldCreateTwice,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    what: String,
+    method: Method,
+    path: &'a [&'a str],
+    query: Vec<(&'static str, String)>,
+    body: Option<Value>,
+    repeat: Repeat,
+}
+
+impl<'a> Call<'a> {
+    /// A call that may be repeated. `what` is for people (`issue 7 of owner/name`), `path` the segments below the base, not yet encoded.
+    pub(super) fn new(what: String, method: Method, path: &'a [&'a str]) -> Self {
+        Self { what: shorten(&what), method, path, query: vec![], body: None, repeat: Repeat::Harmless }
+    }
+
+    /// Sends this along.
+    pub(super) fn with(self, body: Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    /// It creates something, and must not be sent twice.
+    pub(super) fn creating(self, body: Value) -> Self {
+        Self { body: Some(body), repeat: Repeat::WouldCreateTwice, ..self }
+    }
+}
+
+/// How a forge cuts its lists.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paging {
+    /// The name of the parameter.
+    pub(super) size_name: &'static str,
+    /// The most rows of a page.
+    pub(super) size: usize,
+    /// Whether a page with fewer rows is surely the last. Otherwise only an empty one is (the server may cut smaller than asked).
+    pub(super) short_is_last: bool,
+}
+
+/// The rows of a list.
+#[derive(Debug)]
+pub(super) struct Rows<T> {
+    pub(super) rows: Vec<T>,
+    /// False when there are more than 50 pages.
+    pub(super) complete: bool,
+}
+
+/// A client of one forge.
+pub(super) struct Http {
+    client: reqwest::Client,
+    base: Url,
+    token: SecretString,
+    pause: Arc<dyn Pause>,
+}
+
+impl Http {
+    /// `scheme` is the word before the token in the `Authorization` header.
+    ///
+    /// # Errors
+    /// A sentence when the address, the token or the certificates can't be used.
+    pub(super) fn new(settings: &Settings, scheme: &str, more: &[(&'static str, &'static str)]) -> Result<Self, String> {
+        let name = &settings.name;
+        check_base(name, &settings.api_base)?;
+        check_base(name, &settings.git_base)?;
+        let token = settings.token.expose_secret();
+        if token.is_empty() {
+            return Err(format!("forge `{name}`: its token is empty"));
+        }
+        let mut authorization = HeaderValue::from_str(&format!("{scheme} {token}"))
+            .map_err(|_| format!("forge `{name}`: its token has characters that no header may hold (a line end?)"))?;
+        authorization.set_sensitive(true);
+        let fixed = more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let headers: HeaderMap = fixed.chain([(AUTHORIZATION, authorization)]).collect();
+
+        // Another part of the service may have chosen the same provider before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TIMEOUT);
+        if let Some(bundle) = &settings.ca_bundle {
+            let certificates = Certificate::from_pem_bundle(bundle).unwrap_or_default();
+            if certificates.is_empty() {
+                return Err(format!("forge `{name}`: its CA bundle holds no certificate in PEM form"));
+            }
+            builder = builder.tls_certs_only(certificates);
+        }
+        let client = builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))?;
+        Ok(Self { client, base: settings.api_base.clone(), token: settings.token.clone(), pause: Arc::clone(&settings.pause) })
+    }
+
+    /// Reads something.
+    pub(super) async fn get<T: DeserializeOwned>(&self, what: String, path: &[&str]) -> Result<T, ForgeError> {
+        self.ask(&Call::new(what, Method::GET, path)).await
+    }
+
+    /// Sends a call and reads its answer.
+    pub(super) async fn ask<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, ForgeError> {
+        read(&call.what, &self.send(call).await?)
+    }
+
+    /// All rows of a list, page after page.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        what: String,
+        path: &[&str],
+        query: &[(&'static str, String)],
+        paging: Paging,
+    ) -> Result<Rows<T>, ForgeError> {
+        let mut call = Call::new(what, Method::GET, path);
+        let mut rows = Vec::new();
+        let mut previous = Vec::new();
+        for page in 1..=MOST_PAGES {
+            call.query = query.to_vec();
+            call.query.extend([(paging.size_name, paging.size.to_string()), ("page", page.to_string())]);
+            let answer = self.send(&call).await?;
+            let more: Vec<T> = read(&call.what, &answer)?;
+            let ignores_pages = answer.body == previous;
+            if more.is_empty() || ignores_pages {
+                return Ok(Rows { rows, complete: true });
+            }
+            let last = paging.short_is_last && more.len() < paging.size;
+            rows.extend(more);
+            if last {
+                return Ok(Rows { rows, complete: true });
+            }
+            previous = answer.body;
+        }
+        tracing::warn!(what = call.what, pages = MOST_PAGES, "the list is longer than is read");
+        Ok(Rows { rows, complete: false })
+    }
+
+    /// Sends a call until it succeeds, fails for good, or may not be sent again.
+    pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer, ForgeError> {
+        let what = &call.what;
+        let mut url = below(&self.base, call.path).ok_or_else(|| ForgeError::NotFound { what: what.clone() })?;
+        if !call.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&call.query);
+        }
+        let mut attempt = 1;
+        loop {
+            let (trouble, sent) = match self.once(call, url.clone()).await {
+                Ok(answer) => match answer.trouble(what) {
+                    None => return Ok(answer),
+                    Some(trouble) => (trouble, true),
+                },
+                Err(failure) => failure,
+            };
+            let (message, asked) = match trouble {
+                Trouble::Final(error) => return Err(self.without_token(error)),
+                Trouble::Later { message, wait } => (message, wait),
+            };
+            let wait = asked.unwrap_or(FIRST_WAIT * 2_u32.pow(attempt - 1));
+            let may_repeat = call.repeat == Repeat::Harmless || !sent;
+            tracing::debug!(what, attempt, message = self.hidden(&message), "the forge does not answer as it should");
+            if attempt == ATTEMPTS || !may_repeat || wait > LONGEST_WAIT {
+                let retry_after_ms = asked.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                return Err(self.without_token(ForgeError::Unavailable { what: what.clone(), message, retry_after_ms }));
+            }
+            self.pause.pause(wait).await;
+            attempt += 1;
+        }
+    }
+
+    /// One try; a failure says whether the request may have reached the forge.
+    async fn once(&self, call: &Call<'_>, url: Url) -> Result<Answer, (Trouble, bool)> {
+        let broken = |error: reqwest::Error| {
+            let sent = !error.is_connect();
+            (Trouble::Later { message: shorten(&causes(&error.without_url())), wait: None }, sent)
+        };
+        let mut request = self.client.request(call.method.clone(), url);
+        if let Some(body) = &call.body {
+            request = request.json(body);
+        }
+        let mut response = request.send().await.map_err(broken)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                let message = format!("it is larger than {} MiB", LARGEST_ANSWER >> 20);
+                return Err((Trouble::Final(ForgeError::Unreadable { what: call.what.clone(), message }), true));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, headers, body })
+    }
+
+    fn hidden(&self, text: &str) -> String {
+        text.replace(self.token.expose_secret(), "[token]")
+    }
+
+    /// The same error, should the forge have repeated our token in its answer.
+    fn without_token(&self, mut error: ForgeError) -> ForgeError {
+        match &mut error {
+            ForgeError::NotFound { what } => *what = self.hidden(what),
+            ForgeError::Denied { message, .. }
+            | ForgeError::Rejected { message, .. }
+            | ForgeError::Unavailable { message, .. }
+            | ForgeError::Unreadable { message, .. } => *message = self.hidden(message),
+        }
+        error
+    }
+}
+
+/// The answer as the wanted type. The complaint names a missing field, but repeats no value: it may be anybody's text.
+fn read<T: DeserializeOwned>(what: &str, answer: &Answer) -> Result<T, ForgeError> {
+    serde_json::from_slice(&answer.body).map_err(|error| {
+        let text = error.to_string();
+        let message = match (text.starts_with("missing field"), error.is_data()) {
+            (true, _) => text,
+            (_, true) => format!("a field has another type than expected, line {} column {}", error.line(), error.column()),
+            _ => "it is not JSON: is the address that of the forge's API?".to_owned(),
+        };
+        ForgeError::Unreadable { what: what.to_owned(), message }
+    })
+}
+
+fn causes(error: &reqwest::Error) -> String {
+    let first: Option<&(dyn Error + 'static)> = error.source();
+    std::iter::successors(first, |&cause| cause.source()).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

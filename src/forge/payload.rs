@@ -1,0 +1,153 @@
+//! Reading a payload: the fields we use by name, all others ignored, and complaints that say which field was wrong.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::rows::{CommentRow, IssueRow, RepositoryRow, User};
+use crate::domain::{Event, RepoRef, Trigger, Verb};
+
+/// What an event asks of us, with the reason in one sentence.
+pub(super) type Asked = (Verb, String);
+
+/// Nothing, because of this.
+pub(super) fn ignore(why: impl Into<String>) -> Asked {
+    (Verb::Ignore, why.into())
+}
+
+/// The JSON object of one delivery.
+#[derive(Debug)]
+pub(super) struct Payload(Value);
+
+impl Payload {
+    /// # Errors
+    /// A sentence when the bytes are no JSON object.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
+        match serde_json::from_slice(body) {
+            Ok(value @ Value::Object(_)) => Ok(Self(value)),
+            Ok(_) => Err("the payload is JSON but no object: is the hook's content a custom template?".to_owned()),
+            Err(error) => Err(format!("the payload is not JSON ({error}): set the hook's content type to JSON or form")),
+        }
+    }
+
+    /// The text at a field of the top, empty where it is missing or null.
+    pub(super) fn text(&self, field: &str) -> Result<&str, String> {
+        match &self.0[field] {
+            Value::Null => Ok(""),
+            Value::String(text) => Ok(text),
+            _ => Err(format!("the payload's `{field}` is not a text")),
+        }
+    }
+
+    /// Whether there is something other than null at a place such as `/changes/old_issue`.
+    pub(super) fn has(&self, pointer: &str) -> bool {
+        self.0.pointer(pointer).is_some_and(|value| !value.is_null())
+    }
+
+    /// Whether a field of the top is true.
+    pub(super) fn is_true(&self, field: &str) -> bool {
+        self.0[field] == Value::Bool(true)
+    }
+
+    /// The object at a field of the top; none where it is missing or null.
+    pub(super) fn part<T: DeserializeOwned>(&self, field: &str) -> Result<Option<T>, String> {
+        match &self.0[field] {
+            Value::Null => Ok(None),
+            value => T::deserialize(value).map(Some).map_err(|error| format!("the payload's `{field}` can't be read: {error}")),
+        }
+    }
+
+    /// As [`Self::part`], but it must be there.
+    pub(super) fn needed<T: DeserializeOwned>(&self, field: &str) -> Result<T, String> {
+        self.part(field)?.ok_or_else(|| format!("the payload has no `{field}`"))
+    }
+
+    /// The issue, or else the pull request, that the event is about.
+    fn subject(&self) -> Result<Option<IssueRow>, String> {
+        match self.part("issue")? {
+            Some(issue) => Ok(Some(issue)),
+            None => self.part("pull_request"),
+        }
+    }
+
+    fn trigger(&self, forge: &str) -> Result<Option<Trigger>, String> {
+        let Some(subject) = self.subject()? else { return Ok(None) };
+        let repository: RepositoryRow = self.needed("repository")?;
+        let repo: RepoRef = repository.reference(forge);
+        let number = subject.number().or_else(|| self.0["number"].as_i64()).ok_or("the payload's issue has no number")?;
+        let (title, body, url) = subject.into_words();
+        Ok(Some(Trigger { repo, number, title, body, url }))
+    }
+
+    /// The event in the one form. What is ignored may be as odd as it likes; what asks for something must name its repository and issue
+    /// wherever the event is about an issue (`about_issue`).
+    pub(super) fn event(&self, forge: &str, (verb, why): Asked, about_issue: bool) -> Result<Event, String> {
+        let trigger = match self.trigger(forge) {
+            Err(_) if verb == Verb::Ignore => None,
+            Ok(None) if about_issue && verb != Verb::Ignore => return Err("the payload names no issue".to_owned()),
+            read => read?,
+        };
+        let actor = self.part::<User>("sender").unwrap_or_default().map(|user| user.actor());
+        Ok(Event { verb, why, trigger, actor })
+    }
+
+    /// Who sent the event, when that is one of our own accounts; logins compare without case.
+    pub(super) fn sent_by_ourselves(&self, myself: &[String]) -> Option<String> {
+        let sender = self.part::<User>("sender").unwrap_or_default()?;
+        myself.iter().any(|own| own.eq_ignore_ascii_case(&sender.login)).then_some(sender.login)
+    }
+
+    /// What a new comment asks: a command where its first line is one, feedback on a pull request, else nothing. Only people are heard.
+    pub(super) fn comment(&self, on_pull_request: bool) -> Result<Asked, String> {
+        let comment: CommentRow = self.needed("comment")?;
+        let sender: Option<User> = self.part("sender")?;
+        let by_bot = |user: &Option<User>| user.as_ref().is_some_and(User::is_bot);
+        if comment.performed_via_github_app.is_some() || by_bot(&sender) || by_bot(&comment.user) {
+            return Ok(ignore("the comment was written by a bot or through an app: only people give commands"));
+        }
+        Ok(match command(&comment.body) {
+            Some(word) => (Verb::Command, format!("the comment's first line is the command `/frognano {word}`")),
+            None if on_pull_request => (Verb::Feedback, "a person commented on a pull request".to_owned()),
+            None => ignore("the comment's first line is no command `/frognano WORD`"),
+        })
+    }
+}
+
+/// The word of a command: the whole first line is `/frognano` and one word of letters, nothing before it and no options after it.
+pub(super) fn command(text: &str) -> Option<&str> {
+    let word = text.lines().next()?.strip_prefix("/frognano ")?.trim();
+    (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic())).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Payload, command};
+
+    #[test]
+    fn a_command_is_the_whole_first_line() {
+        assert_eq!(command("/frognano retry"), Some("retry"));
+        assert_eq!(command("/frognano  cancel \r\nthank you"), Some("cancel"));
+        for text in [
+            "",
+            "/frognano",
+            "/frognano ",
+            "/frognanoretry",
+            " /frognano retry",
+            "> /frognano retry",
+            "`/frognano retry`",
+            "please\n/frognano retry",
+            "/frognano retry --force",
+            "/frognano retry\u{200b}",
+        ] {
+            assert_eq!(command(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn complaints_name_the_field() {
+        assert!(Payload::parse(b"<html>").unwrap_err().contains("not JSON"));
+        assert!(Payload::parse(b"[1]").unwrap_err().contains("no object"));
+        let payload = Payload::parse(br#"{"action": 7, "issue": {"number": "7"}}"#).unwrap();
+        assert!(payload.text("action").unwrap_err().contains("`action`"));
+        assert!(payload.trigger("f").unwrap_err().contains("`issue`"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The JSON objects that GitHub, Gitea and Forgejo share, in payloads as in answers: only the fields in use, everything else ignored.
+//!
+//! Gitea and Forgejo copied GitHub's shapes; where a forge leaves a field out, it is optional here.
+
+use serde::{Deserialize, Deserializer};
+
+use super::{Comment, ForgeError, PullRequest, Repository};
+use crate::domain::{Actor, Issue, RepoRef};
+
+/// Reads null as the type's empty value.
+fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// An account.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct User {
+    pub(super) id: Option<i64>,
+    pub(super) login: String,
+    /// `Bot` on GitHub; Gitea and Forgejo have no such field.
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+}
+
+impl User {
+    /// A bot says so by its type or by GitHub's login suffix; Gitea and Forgejo give their own system users negative ids.
+    pub(super) fn is_bot(&self) -> bool {
+        self.kind.as_deref() == Some("Bot") || self.login.ends_with("[bot]") || self.id.is_some_and(|id| id < 0)
+    }
+
+    pub(super) fn actor(&self) -> Actor {
+        Actor { id: self.id.map(|id| id.to_string()).unwrap_or_default(), login: self.login.clone(), is_bot: self.is_bot() }
+    }
+}
+
+/// A label.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Label {
+    /// What Gitea wants for putting it on and taking it off.
+    pub(super) id: Option<i64>,
+    pub(super) name: String,
+}
+
+/// An issue, or a pull request seen as one.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct IssueRow {
+    number: Option<i64>,
+    #[serde(default, deserialize_with = "or_empty")]
+    title: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    body: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    state: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    html_url: String,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) labels: Vec<Label>,
+    #[serde(default)]
+    pull_request: Option<serde_json::Value>,
+    #[serde(default)]
+    pub(super) draft: Option<bool>,
+}
+
+impl IssueRow {
+    /// The number shown to people; old payloads have it at the top only.
+    pub(super) const fn number(&self) -> Option<i64> {
+        self.number
+    }
+
+    /// Whether it is a pull request seen as an issue.
+    pub(super) const fn is_pull_request(&self) -> bool {
+        self.pull_request.is_some()
+    }
+
+    /// The title.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The words and the page: title, body, address.
+    pub(super) fn into_words(self) -> (String, String, String) {
+        (self.title, self.body, self.html_url)
+    }
+
+    pub(super) fn issue(self, asked: i64) -> Issue {
+        Issue {
+            number: self.number.unwrap_or(asked),
+            is_pull_request: self.is_pull_request(),
+            open: self.state == "open",
+            title: self.title,
+            body: self.body,
+            author: self.user.map(|user| user.login).unwrap_or_default(),
+            confidential: false,
+            labels: self.labels.into_iter().map(|label| label.name).collect(),
+            url: self.html_url,
+        }
+    }
+}
+
+/// A comment.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CommentRow {
+    #[serde(default)]
+    id: i64,
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) body: String,
+    #[serde(default)]
+    pub(super) user: Option<User>,
+    /// Set by GitHub when an App wrote it, also when it wrote in a person's name.
+    #[serde(default)]
+    pub(super) performed_via_github_app: Option<serde::de::IgnoredAny>,
+}
+
+impl CommentRow {
+    pub(super) fn comment(self) -> Comment {
+        Comment { id: self.id.to_string(), author: self.user.map(|user| user.login).unwrap_or_default(), body: self.body }
+    }
+}
+
+/// A repository.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct RepositoryRow {
+    pub(super) id: i64,
+    pub(super) full_name: String,
+    #[serde(default)]
+    default_branch: Option<String>,
+    #[serde(default, deserialize_with = "or_empty")]
+    archived: bool,
+    #[serde(default, deserialize_with = "or_empty")]
+    empty: bool,
+}
+
+impl RepositoryRow {
+    pub(super) fn reference(&self, forge: &str) -> RepoRef {
+        RepoRef { forge: forge.to_owned(), id: self.id.to_string(), path: self.full_name.clone() }
+    }
+
+    /// The repository that was asked for as `what`.
+    ///
+    /// # Errors
+    /// [`ForgeError::NotFound`] when another one has its path now.
+    pub(super) fn same_as(self, asked: &RepoRef, what: String) -> Result<Repository, ForgeError> {
+        let repo = self.reference(&asked.forge);
+        if repo.id != asked.id {
+            return Err(ForgeError::NotFound { what: format!("{what} (its path belongs to another repository now, id {})", repo.id) });
+        }
+        let default_branch = self.default_branch.filter(|branch| !self.empty && !branch.is_empty());
+        Ok(Repository { repo, default_branch, archived: self.archived })
+    }
+}
+
+/// One end of a pull request.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct BranchEnd {
+    #[serde(rename = "ref")]
+    name: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    sha: String,
+    /// None where the fork is gone.
+    #[serde(default)]
+    repo: Option<RepositoryId>,
+    /// Gitea and Forgejo say it here as well.
+    #[serde(default)]
+    repo_id: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct RepositoryId {
+    id: i64,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct PullRow {
+    number: i64,
+    #[serde(default, deserialize_with = "or_empty")]
+    html_url: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    title: String,
+    #[serde(default)]
+    draft: Option<bool>,
+    head: BranchEnd,
+}
+
+impl PullRow {
+    /// Whether it comes from this branch of this repository: a fork may have a branch of the same name.
+    pub(super) fn is_from(&self, repo: &RepoRef, branch: &str) -> bool {
+        let head_repo = self.head.repo.as_ref().map(|repo| repo.id).or(self.head.repo_id);
+        self.head.name == branch && head_repo.is_some_and(|id| id.to_string() == repo.id)
+    }
+
+    /// `by_title` answers for forges too old to say whether it is a draft.
+    pub(super) fn pull_request(self, by_title: impl FnOnce(&str) -> bool) -> PullRequest {
+        PullRequest {
+            number: self.number,
+            draft: self.draft.unwrap_or_else(|| by_title(&self.title)),
+            url: self.html_url,
+            head_sha: self.head.sha,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One bare mirror a repository in the data folder: fetched with the credential, read without it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::domain::{ObjectId, RunId};
+
+use super::{Git, GitError, Remote, words};
+
+/// The mirrors of this machine. Work on one repository's mirror is one at a time.
+#[derive(Debug, Clone)]
+pub struct Mirrors {
+    git: Git,
+    folder: PathBuf,
+    max_bytes: u64,
+    timeout: Duration,
+    locks: Arc<Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>>,
+}
+
+/// One mirror, brought up to date.
+#[derive(Debug, Clone)]
+pub struct Mirror {
+    pub(super) git: Git,
+    pub(super) folder: PathBuf,
+    lock: Arc<Mutex<()>>,
+    timeout: Duration,
+}
+
+impl Mirrors {
+    /// Mirrors below `folder`; one larger than `max_bytes` is refused, and a fetch or push is given up after `timeout`.
+    #[must_use]
+    pub fn new(git: Git, folder: PathBuf, max_bytes: u64, timeout: Duration) -> Self {
+        Self { git, folder, max_bytes, timeout, locks: Arc::default() }
+    }
+
+    /// Brings the mirror's copy of the remote's `reference` (`refs/heads/NAME`, or `HEAD`) up to date as its branch `branch`, and gives the commit at its tip.
+    ///
+    /// # Errors
+    /// Each way in which a repository can be unusable has its own variant.
+    pub async fn fetch(&self, name: &str, remote: &Remote, reference: &str, branch: &str) -> Result<(Mirror, ObjectId), GitError> {
+        let mirror = self.open(name).await?;
+        let _held = mirror.lock.lock().await;
+        self.git
+            .run(&mirror.folder, &["check-ref-format", &format!("refs/heads/{branch}")])
+            .await
+            .map_err(|_| GitError::BranchMissing(branch.to_owned()))?;
+        let refspec = format!("+{reference}:refs/heads/{branch}");
+        let args = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--end-of-options",
+            &remote.url,
+            &refspec,
+        ];
+        let output = tokio::select! {
+            output = self.git.talk(&mirror.folder, remote, &args, self.timeout) => output?,
+            () = self.outgrown(&mirror.folder) => return Err(self.too_large(&mirror.folder).await),
+        };
+        if !output.status.success() {
+            return Err(self.why_not(&mirror, remote, branch, &words(&output)).await);
+        }
+        if size_of(&mirror.folder) > self.max_bytes {
+            return Err(self.too_large(&mirror.folder).await);
+        }
+        let tip = mirror.resolve(&format!("refs/heads/{branch}")).await?;
+        drop(_held);
+        Ok((mirror, tip))
+    }
+
+    /// Opens a mirror as it is, making it when it is missing.
+    ///
+    /// # Errors
+    /// When the folder can't be made.
+    pub async fn open(&self, name: &str) -> Result<Mirror, GitError> {
+        let folder = self.folder.join(format!("{name}.git"));
+        let lock = self.locks.lock().await.entry(folder.clone()).or_default().clone();
+        let mirror = Mirror { git: self.git.clone(), folder, lock, timeout: self.timeout };
+        let _held = mirror.lock.lock().await;
+        if !mirror.folder.join("HEAD").is_file() {
+            let made = tokio::fs::create_dir_all(&mirror.folder).await;
+            made.map_err(|error| disk(&mirror.folder, &error))?;
+            self.git.run(&mirror.folder, &["init", "--quiet", "--bare", "--template="]).await?;
+        }
+        drop(_held);
+        Ok(mirror)
+    }
+
+    async fn outgrown(&self, folder: &Path) {
+        let mut look = tokio::time::interval(Duration::from_millis(250));
+        loop {
+            look.tick().await;
+            if size_of(folder) > self.max_bytes {
+                return;
+            }
+        }
+    }
+
+    async fn too_large(&self, folder: &Path) -> GitError {
+        tokio::fs::remove_dir_all(folder).await.ok();
+        GitError::TooLarge { limit: self.max_bytes }
+    }
+
+    async fn why_not(&self, mirror: &Mirror, remote: &Remote, branch: &str, said: &str) -> GitError {
+        if said.contains("No space left on device") || said.contains("Disk quota exceeded") {
+            return GitError::DiskFull(said.to_owned());
+        }
+        if !said.contains("couldn't find remote ref") && !said.contains("not our ref") {
+            return unreachable_remote(said);
+        }
+        match self.git.talk(&mirror.folder, remote, &["ls-remote", "--heads", "--end-of-options", &remote.url], self.timeout).await {
+            Ok(output) if output.status.success() && output.stdout.is_empty() => GitError::Empty,
+            Ok(output) if output.status.success() => GitError::BranchMissing(branch.to_owned()),
+            Ok(output) => unreachable_remote(&words(&output)),
+            Err(error) => error,
+        }
+    }
+}
+
+impl Mirror {
+    /// The commit that a full reference name stands for.
+    ///
+    /// # Errors
+    /// When there is no such reference.
+    pub async fn resolve(&self, reference: &str) -> Result<ObjectId, GitError> {
+        let output = self
+            .git
+            .run(&self.folder, &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{reference}^{{commit}}")])
+            .await?;
+        let text = String::from_utf8_lossy(&output);
+        ObjectId::parse(text.trim()).ok_or_else(|| GitError::Failed(format!("git rev-parse answered {text:?}")))
+    }
+
+    /// Whether the mirror has this commit.
+    pub async fn has(&self, commit: &ObjectId) -> bool {
+        self.git.run(&self.folder, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_ok()
+    }
+
+    /// Writes a commit to a new branch of the remote. Looks first: a branch that has this very commit already is left as it is.
+    ///
+    /// # Errors
+    /// When the branch has another commit, the remote refuses, or does not answer.
+    pub async fn push(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<(), GitError> {
+        let reference = format!("refs/heads/{branch}");
+        if let Some(there) = self.remote_tip(remote, &reference).await? {
+            if there == *commit {
+                return Ok(());
+            }
+            return Err(GitError::PushRefused(format!("the branch {branch} is there already with another commit ({there})")));
+        }
+        let refspec = format!("{commit}:{reference}");
+        let args = ["push", "--quiet", "--no-verify", "--no-follow-tags", "--end-of-options", &remote.url, &refspec];
+        let output = self.git.talk(&self.folder, remote, &args, self.timeout).await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = words(&output);
+        if said.contains("[remote rejected]") || said.contains("[rejected]") || said.contains("pre-receive hook declined") {
+            return Err(GitError::PushRefused(said));
+        }
+        Err(unreachable_remote(&said))
+    }
+
+    async fn remote_tip(&self, remote: &Remote, reference: &str) -> Result<Option<ObjectId>, GitError> {
+        let output = self.git.talk(&self.folder, remote, &["ls-remote", "--end-of-options", &remote.url, reference], self.timeout).await?;
+        if !output.status.success() {
+            return Err(unreachable_remote(&words(&output)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().next().and_then(ObjectId::parse))
+    }
+
+    /// Forgets the run's own reference; its objects go with git's next clean-up.
+    pub async fn forget(&self, run: &RunId) {
+        self.git.run(&self.folder, &["update-ref", "-d", &run_reference(run)]).await.ok();
+    }
+}
+
+pub(super) fn run_reference(run: &RunId) -> String {
+    format!("refs/frognano/{run}")
+}
+
+fn unreachable_remote(said: &str) -> GitError {
+    let lower = said.to_lowercase();
+    let gone = [
+        "not found",
+        "does not exist",
+        "does not appear to be a git repository",
+        "authentication failed",
+        "access denied",
+        "error: 403",
+        "error: 401",
+        "could not read username",
+    ];
+    if gone.iter().any(|words| lower.contains(words)) {
+        GitError::RepositoryGone(said.to_owned())
+    } else {
+        GitError::Unavailable(said.to_owned())
+    }
+}
+
+fn disk(folder: &Path, error: &std::io::Error) -> GitError {
+    let text = format!("{}: {error}", folder.display());
+    if error.kind() == std::io::ErrorKind::StorageFull { GitError::DiskFull(text) } else { GitError::Failed(text) }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(data) if data.is_dir() => size_of(&entry.path()),
+            Ok(data) => data.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

@@ -1,0 +1,118 @@
+//! A commit's files as tar archives for a sandbox, with a `.git` that knows this one commit and no remote, history or credential.
+
+use std::path::Path;
+
+use crate::domain::{BlobMode, ObjectId};
+
+use super::mirror::Mirror;
+use super::tree::{BlobReader, Tree};
+use super::{Git, GitError};
+
+/// An archive is sent on when it has grown to this many bytes, so that a large repository needs little memory.
+pub const TAR_BYTES: usize = 8 * 1024 * 1024;
+
+/// The files of a tree, read blob by blob into one archive after the other.
+pub struct Archives<'a> {
+    tree: std::collections::btree_map::Iter<'a, Vec<u8>, super::TreeEntry>,
+    reader: BlobReader,
+}
+
+impl Mirror {
+    /// The archives of a tree.
+    ///
+    /// # Errors
+    /// When git can't be started.
+    pub fn archives<'a>(&self, tree: &'a Tree) -> Result<Archives<'a>, GitError> {
+        Ok(Archives { tree: tree.entries.iter(), reader: BlobReader::open(&self.git, &self.folder)? })
+    }
+
+    /// A `.git` folder whose only commit is `commit`, on a branch of the given name, as one archive. It is made in `scratch`, which is removed again.
+    ///
+    /// # Errors
+    /// When git fails or the disk is full.
+    pub async fn dot_git(&self, commit: &ObjectId, branch: &str, scratch: &Path) -> Result<Vec<u8>, GitError> {
+        tokio::fs::remove_dir_all(scratch).await.ok();
+        tokio::fs::create_dir_all(scratch).await.map_err(|error| GitError::Failed(format!("{}: {error}", scratch.display())))?;
+        let made = self.make_dot_git(commit, branch, scratch).await;
+        let archive = match made {
+            Ok(()) => tar_of(&scratch.join(".git")),
+            Err(error) => Err(error),
+        };
+        tokio::fs::remove_dir_all(scratch).await.ok();
+        archive
+    }
+
+    async fn make_dot_git(&self, commit: &ObjectId, branch: &str, scratch: &Path) -> Result<(), GitError> {
+        let source = std::path::absolute(&self.folder).map_err(|error| GitError::Failed(error.to_string()))?;
+        let url = format!("file://{}", source.display());
+        let git: &Git = &self.git;
+        git.run(scratch, &["init", "--quiet", "--template="]).await?;
+        git.run(scratch, &["fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", &url, commit.as_str()]).await?;
+        git.run(scratch, &["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]).await?;
+        git.run(scratch, &["update-ref", &format!("refs/heads/{branch}"), commit.as_str()]).await?;
+        git.run(scratch, &["read-tree", commit.as_str()]).await?;
+        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n[user]\n\tname = agent\n\temail = agent@localhost\n[gc]\n\tauto = 0\n";
+        tokio::fs::write(scratch.join(".git/config"), config).await.map_err(|error| GitError::Failed(error.to_string()))
+    }
+}
+
+impl Archives<'_> {
+    /// The next archive of about [`TAR_BYTES`]; none after the last.
+    ///
+    /// # Errors
+    /// When a blob can't be read.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut any = false;
+        for (path, entry) in self.tree.by_ref() {
+            any = true;
+            if entry.mode == BlobMode::Submodule {
+                append(&mut archive, path, tar::EntryType::Directory, 0o755, &[])?;
+                continue;
+            }
+            let content = self.reader.read(&entry.blob).await?;
+            match entry.mode {
+                BlobMode::Symlink => append_link(&mut archive, path, &content)?,
+                BlobMode::Executable => append(&mut archive, path, tar::EntryType::Regular, 0o755, &content)?,
+                _ => append(&mut archive, path, tar::EntryType::Regular, 0o644, &content)?,
+            }
+            if archive.get_ref().len() >= TAR_BYTES {
+                break;
+            }
+        }
+        if any { archive.into_inner().map(Some).map_err(|error| GitError::Failed(error.to_string())) } else { Ok(None) }
+    }
+}
+
+fn append(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], kind: tar::EntryType, mode: u32, content: &[u8]) -> Result<(), GitError> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(content.len() as u64);
+    archive.append_data(&mut header, as_path(path), content).map_err(|error| untarred(path, &error))
+}
+
+fn append_link(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], target: &[u8]) -> Result<(), GitError> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_mode(0o777);
+    header.set_size(0);
+    archive.append_link(&mut header, as_path(path), as_path(target)).map_err(|error| untarred(path, &error))
+}
+
+fn untarred(path: &[u8], error: &std::io::Error) -> GitError {
+    GitError::Failed(format!("{:?} can't be sent to the sandbox: {error}", String::from_utf8_lossy(path)))
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
+}
+
+fn tar_of(dot_git: &Path) -> Result<Vec<u8>, GitError> {
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.mode(tar::HeaderMode::Deterministic);
+    archive
+        .append_dir_all(".git", dot_git)
+        .and_then(|()| archive.into_inner())
+        .map_err(|error| GitError::Failed(format!("the sandbox's .git: {error}")))
+}

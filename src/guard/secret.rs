@@ -1,0 +1,82 @@
+//! A key in a patch is a key in the history for ever. The finding says where it is and of which kind, never what it is.
+
+use std::sync::LazyLock;
+
+use regex::bytes::RegexSet;
+
+use super::{Patch, lines, of_file};
+use crate::domain::{Finding, Severity};
+
+pub(super) const RULE: &str = "secret";
+
+/// What the issuers say of the shapes of their tokens.
+const SHAPES: &[(&str, &str)] = &[
+    ("a private key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    ("a private key of PuTTY", r"\APuTTY-User-Key-File-[23]:"),
+    ("an AWS access key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
+    ("a GitHub token", r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
+    ("a GitHub token", r"\bgithub_pat_[A-Za-z0-9_]{36,}"),
+    ("a GitLab token", r"\bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_-]{20,}"),
+    ("a Slack token", r"\bxox[abeoprs]-(?:[0-9]-)?[A-Za-z0-9-]{10,}"),
+    ("a Slack token", r"\bxapp-[0-9]-[A-Za-z0-9-]{20,}"),
+    ("a Slack webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,}"),
+    ("a Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}"),
+    ("a Google OAuth secret", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
+    ("an Anthropic or OpenAI key", r"\bsk-[A-Za-z0-9_-]{32,}"),
+    ("an npm token", r"\bnpm_[A-Za-z0-9]{36}"),
+    ("a PyPI token", r"\bpypi-AgE[A-Za-z0-9_-]{40,}"),
+    ("a Hugging Face token", r"\bhf_[A-Za-z0-9]{34,}"),
+    ("a SendGrid key", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("a Twilio key", r"\bSK[0-9a-f]{32}\b"),
+    ("a DigitalOcean token", r"\bdo[opr]_v1_[a-f0-9]{64}"),
+    ("a Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    ("an Azure storage key", r"AccountKey=[A-Za-z0-9+/]{86}=="),
+    ("a Telegram bot token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
+    ("a JSON web token", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+];
+
+static SET: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| RegexSet::new(SHAPES.iter().map(|(_, shape)| shape)));
+
+pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
+    let set = SET.as_ref().map_err(ToString::to_string)?;
+    let mut findings = Vec::new();
+    for file in patch.changed {
+        for (number, line) in lines::added(file) {
+            if let Some(kind) = set.matches(line).into_iter().next() {
+                let why = format!("the line has the shape of {}; take it out and revoke it if it was real", SHAPES[kind].0);
+                findings.push(of_file(RULE, Severity::Refuse, file, Some(number), why));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::guard::tests::{changed, findings};
+
+    #[test]
+    fn token_shapes_are_refused_without_being_repeated() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let keys = [
+            token.clone(),
+            "-----BEGIN OPENSSH PRIVATE KEY-----".to_owned(),
+            format!("AKIA{}", "Q".repeat(16)),
+            format!("glpat-{}", "x".repeat(20)),
+            format!("sk-ant-{}", "0".repeat(40)),
+        ];
+        let found = findings(check, &[changed("a.py", None, Some(&keys.join("\n")))]);
+        assert_eq!(found.iter().map(|finding| finding.line.unwrap()).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert!(!found.iter().any(|finding| finding.why.contains(&token)));
+    }
+
+    #[test]
+    fn old_keys_and_ordinary_words_are_not() {
+        let old = "-----BEGIN PRIVATE KEY-----\n";
+        assert!(findings(check, &[changed("a", Some(old), Some(&format!("{old}more\n")))]).is_empty());
+        let words = "-----BEGIN CERTIFICATE-----\nrisk-adjusted-returns-of-the-whole-portfolio\ntask-name\nghp_short\nhttps://user:secret@example.invalid/\n";
+        assert!(findings(check, &[changed("a", None, Some(words))]).is_empty());
+    }
+}

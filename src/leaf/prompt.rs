@@ -1,0 +1,164 @@
+//! What the model is told at the start: the trained system message, and the issue as its task.
+//!
+//! An issue is written by strangers. What a person who reads its page would not see must not reach the model: HTML comments outside code,
+//! link definitions that nothing uses, characters without a width, and those that turn the direction of text.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag};
+
+use crate::domain::IssueText;
+
+/// The system message.
+pub const SYSTEM: &str = "You are a software-engineering agent working in a checked-out repository.\n\
+     Use the available tools to inspect files, make focused edits, and run commands.\n\
+     Solve the task, validate when practical, then give a brief final answer.";
+
+/// A longer body is cut in its middle, in characters.
+const BODY_CHARS: usize = 60_000;
+const HEAD_CHARS: usize = 45_000;
+const MARKDOWN_PASSES: usize = 16;
+
+/// The task, and what was taken out of the issue to make it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskText {
+    /// The one user message.
+    pub text: String,
+    /// So many HTML comments and unused link definitions were taken out.
+    pub hidden_comments: usize,
+    /// So many characters that nobody sees were taken out.
+    pub hidden_characters: usize,
+    /// So many characters were cut from the middle of the body.
+    pub cut_characters: usize,
+}
+
+impl TaskText {
+    /// Whether the issue held something that a person who reads its page does not see.
+    #[must_use]
+    pub const fn had_hidden_text(&self) -> bool {
+        self.hidden_comments > 0 || self.hidden_characters > 0
+    }
+}
+
+/// Makes the task of an issue: title, empty line, body.
+#[must_use]
+pub fn task_text(issue: &IssueText) -> TaskText {
+    let (title, hidden_in_title) = without_hidden_characters(&issue.title);
+    let (body, hidden_in_body) = without_hidden_characters(&issue.body);
+    let (body, hidden_comments) = without_hidden_parts(&body);
+    let (body, cut_characters) = without_middle(body.trim());
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = [title, body].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+    TaskText { text, hidden_comments, hidden_characters: hidden_in_title + hidden_in_body, cut_characters }
+}
+
+/// Lines end with LF; characters without a width and controls are dropped and counted.
+fn without_hidden_characters(text: &str) -> (String, usize) {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let mut kept = String::with_capacity(text.len());
+    let mut hidden = 0;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let joins =
+            is_joiner(character) && kept.chars().next_back().is_some_and(is_joined) && characters.peek().copied().is_some_and(is_joined);
+        if is_hidden(character) && !joins {
+            hidden += 1;
+        } else {
+            kept.push(character);
+        }
+    }
+    (kept, hidden)
+}
+
+/// The joiners are part of the spelling of Persian, of Indian languages and of emoji; between other characters they only hide.
+const fn is_joiner(character: char) -> bool {
+    matches!(character, '\u{200c}' | '\u{200d}')
+}
+
+fn is_joined(character: char) -> bool {
+    !character.is_ascii() && !is_hidden(character)
+}
+
+/// Controls but tab and newline, characters without a width, bidirectional controls, and tags.
+fn is_hidden(character: char) -> bool {
+    match character {
+        '\t' | '\n' => false,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
+        other => other.is_control(),
+    }
+}
+
+/// Takes out what the page of a Markdown text does not show. Of link definitions with one name each pass sees the first.
+fn without_hidden_parts(text: &str) -> (String, usize) {
+    let (mut text, mut count) = (text.to_owned(), 0);
+    for _ in 0..MARKDOWN_PASSES {
+        let parts = hidden_parts(&text);
+        if parts.is_empty() {
+            break;
+        }
+        count += parts.len();
+        text = without(&text, &parts);
+    }
+    (text, count)
+}
+
+/// HTML comments outside code, and definitions of links that nothing uses, in order and apart.
+fn hidden_parts(text: &str) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut used = HashSet::new();
+    let mut events = Parser::new(text).into_offset_iter();
+    for (event, range) in events.by_ref() {
+        match event {
+            Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) => {
+                used.insert(id.to_lowercase());
+            }
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                let mut at = range.start.max(parts.last().map_or(0, |part| part.end));
+                while let Some(start) = text.get(at..range.end).and_then(|html| html.find("<!--")) {
+                    let end = comment_end(text, at + start + "<!--".len());
+                    parts.push(at + start..end);
+                    at = end;
+                }
+            }
+            _ => {}
+        }
+    }
+    let definitions = events.reference_definitions().iter().filter(|(name, _)| !used.contains(&name.to_lowercase()));
+    parts.extend(definitions.map(|(_, definition)| definition.span.clone()));
+    parts.sort_by_key(|part| part.start);
+    parts
+}
+
+/// Where a comment whose inside begins here is over: `<!-->` and `<!--->` are whole ones, and one without an end hides the rest.
+fn comment_end(text: &str, inside: usize) -> usize {
+    let rest = &text[inside..];
+    let whole = [">", "->"].iter().find(|end| rest.starts_with(**end)).map(|end| end.len());
+    whole.or_else(|| rest.find("-->").map(|end| end + 3)).map_or(text.len(), |length| inside + length)
+}
+
+fn without(text: &str, parts: &[Range<usize>]) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut at = 0;
+    for part in parts {
+        kept.push_str(text.get(at..part.start).unwrap_or_default());
+        at = at.max(part.end);
+    }
+    kept.push_str(text.get(at..).unwrap_or_default());
+    kept
+}
+
+fn without_middle(body: &str) -> (String, usize) {
+    let characters = body.chars().count();
+    if characters <= BODY_CHARS {
+        return (body.to_owned(), 0);
+    }
+    let cut = characters - BODY_CHARS;
+    let at = |index: usize| body.char_indices().nth(index).map_or(body.len(), |(at, _)| at);
+    let (head, tail) = (&body[..at(HEAD_CHARS)], &body[at(HEAD_CHARS + cut)..]);
+    (format!("{head}\n\n[{cut} characters of the issue are left out here]\n\n{tail}"), cut)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The record of a run: the reference's own fields, so that the ecosystem's readers work, and ours under one key.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+use super::{prompt, schemas};
+use crate::domain::ExitReason;
+use crate::model::Usage;
+
+const FORMAT: &str = "leaf-function-calling";
+
+/// What a run is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// The identity of this run of the agent.
+    pub trajectory_id: String,
+    /// What it is about, for example `forge/owner/name#7`.
+    pub instance_id: String,
+    /// The one user message.
+    pub text: String,
+    /// Sent with every request, where one is wanted.
+    pub seed: Option<u64>,
+}
+
+/// The record of a run. Made by [`Trajectory::begin`], carried on by [`super::run`], kept by the caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trajectory {
+    /// Always `leaf-function-calling`.
+    pub trajectory_format: String,
+    /// The identity of this run of the agent.
+    pub trajectory_id: String,
+    /// What it is about.
+    pub instance_id: String,
+    /// The seed of every request.
+    pub seed: Option<u64>,
+    /// The conversation as the model is sent it.
+    pub messages: Vec<Value>,
+    /// The tools as the model is told of them.
+    pub tools: Value,
+    /// The finished steps.
+    pub steps: Vec<Step>,
+    /// How many turns were asked for.
+    pub n_steps: u64,
+    /// Why it ended; `running` while it has not.
+    #[serde(serialize_with = "reason_or_running", deserialize_with = "reason_unless_running")]
+    pub exit_reason: Option<ExitReason>,
+    /// What failed, where something did.
+    pub error: Option<String>,
+    /// The content of the last turn when that ended the run.
+    pub final_message: String,
+    /// The tokens of the conversation.
+    pub context_tokens: u64,
+    /// How long the run took, waiting for a model that was down left out.
+    pub elapsed_sec: f64,
+    /// The patch; the caller puts it in.
+    pub output_patch: String,
+    /// True for a checkpoint.
+    pub partial: bool,
+    /// Ours.
+    pub frognano: Ours,
+}
+
+/// One turn of the model and what its calls gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// From 0.
+    pub step: u64,
+    /// The assistant's message, arguments as the model wrote them.
+    pub assistant: Value,
+    /// The results in the order of the calls.
+    pub observations: Vec<Observation>,
+}
+
+/// What a call gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The tool's name as the model wrote it.
+    pub tool: String,
+    /// What the model is shown.
+    pub observation: String,
+}
+
+/// What we record besides.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ours {
+    /// The model's name as configured.
+    pub model: String,
+    /// The version of this program.
+    pub version: String,
+    /// One row a finished step.
+    pub turns: Vec<TurnRecord>,
+    /// One sentence on the ending, in the server's words where it refused.
+    pub ending: String,
+    /// The step that a failure or a cancellation kept from being finished: its message and the results that were there.
+    pub interrupted: Option<Step>,
+}
+
+/// The figures of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// From 0.
+    pub step: u64,
+    /// The cap on generated tokens that it was given.
+    pub max_completion_tokens: u64,
+    /// The server's word for its end; empty for none.
+    pub finish_reason: String,
+    /// The server's counts.
+    pub usage: Option<Usage>,
+    /// The tokens of the conversation after the step.
+    pub context_tokens: u64,
+    /// How long the model took, repetitions included, in milliseconds.
+    pub model_ms: u64,
+    /// How long the calls took, in milliseconds.
+    pub tools_ms: u64,
+    /// The server's message where it holds something that the step's own does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Value>,
+}
+
+/// How far a run has come, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps done.
+    pub steps: u64,
+    /// The tools of the last one.
+    pub tools: Vec<String>,
+    /// The tokens of the conversation.
+    pub context_tokens: u64,
+}
+
+impl Trajectory {
+    /// A run that has not begun: the system message and the task.
+    #[must_use]
+    pub fn begin(task: Task) -> Self {
+        Self {
+            trajectory_format: FORMAT.to_owned(),
+            trajectory_id: task.trajectory_id,
+            instance_id: task.instance_id,
+            seed: task.seed,
+            messages: vec![json!({"role": "system", "content": prompt::SYSTEM}), json!({"role": "user", "content": task.text})],
+            tools: schemas::tools(),
+            steps: Vec::new(),
+            n_steps: 0,
+            exit_reason: None,
+            error: None,
+            final_message: String::new(),
+            context_tokens: 0,
+            elapsed_sec: 0.0,
+            output_patch: String::new(),
+            partial: true,
+            frognano: Ours { version: env!("CARGO_PKG_VERSION").to_owned(), ..Ours::default() },
+        }
+    }
+
+    /// The figures for people.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let tools = self.steps.last().map(|step| step.observations.iter().map(|observation| observation.tool.clone()).collect());
+        Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
+    }
+
+    /// As JSON with the reference's keys in its order.
+    ///
+    /// # Errors
+    /// Only when a number in it is none.
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+fn reason_or_running<S: Serializer>(reason: &Option<ExitReason>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(reason.map_or("running", ExitReason::name))
+}
+
+fn reason_unless_running<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExitReason>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name == "running" { Ok(None) } else { serde_json::from_value(Value::String(name)).map(Some).map_err(serde::de::Error::custom) }
+}

@@ -1,0 +1,63 @@
+//! The base commit: fixed when the run starts, kept through every resumption.
+
+use crate::domain::{Fault, NoPatch, Stage};
+use crate::git::{GitError, Mirror, Remote};
+
+use super::{Asked, Start, Stop, Work};
+
+pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Start, Stop> {
+    work.enter(Stage::Cloning).await?;
+    let mirror_name = mirror_name(&asked.repo.forge, &asked.repo.id);
+    if let Some(start) = kept(work, &work.parts.mirrors.open(&mirror_name).await?).await? {
+        return Ok(start);
+    }
+    let repository = asked.forge.repository(asked.repo).await?;
+    let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
+    let access = asked.forge.git_access(&repository.repo);
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)) };
+    start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await
+}
+
+pub(super) async fn from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<Start, Stop> {
+    work.enter(Stage::Cloning).await?;
+    start(work, "local", remote, "HEAD", "main").await
+}
+
+async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Stop> {
+    let (Some(base), Some(branch)) = (work.checkpoint.base.clone(), work.checkpoint.default_branch.clone()) else { return Ok(None) };
+    if !mirror.has(&base).await {
+        return Ok(None);
+    }
+    let tree = mirror.tree(&base).await?;
+    work.report.base = Some(base.to_string());
+    Ok(Some(Start { mirror: mirror.clone(), base, branch, tree }))
+}
+
+async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, reference: &str, branch: &str) -> Result<Start, Stop> {
+    let (mirror, base) = work.parts.mirrors.fetch(mirror_name, remote, reference, branch).await?;
+    if base.as_str().len() != 40 {
+        return Err(Stop::abandoned(Fault::Internal, "the repository uses SHA-256 object names, which are not supported"));
+    }
+    let tree = mirror.tree(&base).await?;
+    if tree.entries.is_empty() {
+        return Err(Stop::no_patch(NoPatch::EmptyRepository, "the default branch has no file"));
+    }
+    let limit = work.parts.settings.workspace_bytes;
+    if tree.bytes() > limit {
+        let detail = format!(
+            "the files at {base} take {} bytes, more than a sandbox has room for ({limit}); raise [sandbox] workspace_bytes",
+            tree.bytes()
+        );
+        return Err(Stop::abandoned(Fault::RepositoryTooLarge, detail));
+    }
+    work.checkpoint.base = Some(base.clone());
+    work.checkpoint.default_branch = Some(branch.to_owned());
+    work.report.base = Some(base.to_string());
+    work.keep().await?;
+    Ok(Start { mirror, base, branch: branch.to_owned(), tree })
+}
+
+fn mirror_name(forge: &str, id: &str) -> String {
+    let safe = |text: &str| text.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect::<String>();
+    format!("{}-{}", safe(forge), safe(id))
+}

@@ -1,0 +1,189 @@
+//! The judgement by code: what the rules say of the patch, and what the project's tests say before and after it.
+
+use std::time::Duration;
+
+use crate::domain::{BlobMode, ChangedFile, Severity, Stage, TestRun};
+use crate::git::Tree;
+use crate::guard::{self, GuardedPatch, Limits};
+use crate::leaf::Preset;
+use crate::publish::report::Told;
+use crate::verify::detect::{TreeFiles, detect};
+use crate::verify::policy::{RepoPolicy, RunLimits};
+use crate::verify::restore::clean_room;
+use crate::verify::{self, TestCommand, TestOutcome};
+
+use super::{Candidate, Start, Stop, Work, agent, sandboxed};
+
+/// The repository's own settings, read from the default branch.
+const POLICY: &[u8] = b".frognano.toml";
+
+/// What holds for this run: the service's limits, tightened where the repository asks for less, and the command of its tests.
+pub(super) struct Rules {
+    pub(super) preset: Preset,
+    command: Option<TestCommand>,
+    limits: Limits,
+    test_time: Duration,
+}
+
+/// Reads the repository's policy and finds the command of its tests.
+pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, Stop> {
+    let settings = &work.parts.settings;
+    let policy = match start.tree.entries.get(POLICY) {
+        Some(entry) if entry.mode != BlobMode::Symlink => {
+            let content = start.mirror.blobs(&[&entry.blob]).await?.pop().unwrap_or_default();
+            RepoPolicy::parse(&content)
+                .map_err(|complaints| Stop::refused("policy-unreadable", format!(".frognano.toml: {}", complaints.join("; "))))?
+        }
+        _ => RepoPolicy::default(),
+    };
+    let floor = RunLimits {
+        test_timeout: settings.test_time,
+        agent_time: settings.preset.max_time,
+        max_steps: settings.preset.max_steps,
+        max_files: settings.limits.max_files,
+        max_lines: settings.limits.max_lines,
+        protected: settings.limits.protected.clone(),
+    };
+    let (limits, notes) = policy.tighten(&floor);
+    work.report.notes.extend(notes);
+    let command = match (&settings.test_override, &policy.test_command) {
+        (Some(command), _) => Some(TestCommand::configured(command, "Given for this run.")),
+        (None, Some(command)) => Some(TestCommand::configured(command, "From the repository's .frognano.toml.")),
+        (None, None) => {
+            let files = read_for_detection(start).await?;
+            let fallback =
+                || settings.test_fallback.as_ref().map(|command| TestCommand::configured(command, "From the service's configuration."));
+            detect(&files).or_else(fallback)
+        }
+    };
+    work.report.tests.command = command.as_ref().map(|command| command.shown.clone());
+    work.report.tests.why = command.as_ref().map(|command| command.why.clone());
+    Ok(Rules {
+        preset: Preset { max_time: limits.agent_time, max_steps: limits.max_steps, ..settings.preset.clone() },
+        command,
+        limits: Limits { max_files: limits.max_files, max_lines: limits.max_lines, protected: limits.protected, ..settings.limits.clone() },
+        test_time: limits.test_timeout,
+    })
+}
+
+/// Runs the tests on base, unless a run before this one has done so.
+pub(super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rules) -> Result<(), Stop> {
+    if work.checkpoint.tests_before.is_none() && rules.command.is_some() {
+        work.enter(Stage::Proving).await?;
+        let sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &start.tree, "before").await?;
+        work.enter(Stage::TestsBefore).await?;
+        work.checkpoint.tests_before = Some(run_and_close(sandbox, rules).await?);
+        work.finish_stage();
+        work.keep().await?;
+    }
+    work.report.tests.before = work.checkpoint.tests_before.as_ref().map(Told::of);
+    Ok(())
+}
+
+/// Asks the rules. What they flag is told; what they refuse ends the run.
+pub(super) fn guard(work: &mut Work<'_>, start: &Start, rules: &Rules, changed: Vec<ChangedFile>) -> Result<GuardedPatch, Stop> {
+    let base = start.tree.entries.keys().cloned().collect::<Vec<_>>();
+    match guard::check(changed, &rules.limits, &base) {
+        Ok(patch) => {
+            work.report.findings.extend(patch.flags().iter().cloned());
+            Ok(patch)
+        }
+        Err(findings) => {
+            work.report.findings.extend(findings);
+            Err(refused_by_findings(work))
+        }
+    }
+}
+
+/// Runs the tests in a fresh sandbox on base with the patch, the tests of base put back over it.
+pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rules, candidate: &Candidate) -> Result<(), Stop> {
+    let room = clean_room(candidate.patch.changed());
+    work.report.tests.restored =
+        room.restored.iter().chain(&room.left_out).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+    if work.checkpoint.tests_after.is_none() && rules.command.is_some() {
+        work.enter(Stage::TestsAfter).await?;
+        let commit = if work.report.tests.restored.is_empty() {
+            candidate.commit.clone()
+        } else {
+            start.mirror.commit_for_judging(&work.run, &start.base, &room.judged, &agent::message(work)).await?
+        };
+        let tree = start.mirror.tree(&commit).await?;
+        let sandbox = sandboxed::with_tree(work, &start.mirror, &commit, &start.branch, &tree, "after").await?;
+        work.checkpoint.tests_after = Some(run_and_close(sandbox, rules).await?);
+        work.finish_stage();
+        work.keep().await?;
+    }
+    work.report.tests.after = work.checkpoint.tests_after.as_ref().map(Told::of);
+    Ok(())
+}
+
+/// Compares what the tests said and refuses a patch that breaks what passed, or that the tests can't speak for any more.
+pub(super) fn verdict(work: &mut Work<'_>) -> Result<(), Stop> {
+    let outcome = |kept: &Result<TestRun, String>| match kept {
+        Ok(run) => TestOutcome::Ran(run.clone()),
+        Err(why) => TestOutcome::Unavailable(why.clone()),
+    };
+    let before = work.checkpoint.tests_before.as_ref().map(outcome);
+    let nothing = || TestOutcome::Unavailable("no command that runs the tests was found".to_owned());
+    let after = work.checkpoint.tests_after.as_ref().map_or_else(nothing, outcome);
+    let judgement = verify::judge(before.as_ref(), &after);
+    work.report.proof = Some(judgement.proof.name().to_owned());
+    work.report.comparison = judgement.comparison;
+    work.report.findings.extend(judgement.findings);
+    let refused = work.report.findings.iter().any(|finding| finding.severity == Severity::Refuse);
+    if refused { Err(refused_by_findings(work)) } else { Ok(()) }
+}
+
+fn refused_by_findings(work: &Work<'_>) -> Stop {
+    let first = work.report.findings.iter().find(|finding| finding.severity == Severity::Refuse);
+    let (rule, why) = first.map_or(("unknown", "a rule refused the patch"), |finding| (finding.rule.as_str(), finding.why.as_str()));
+    Stop::refused(rule, format!("the patch is not proposed: {why}"))
+}
+
+async fn run_and_close(mut sandbox: Box<dyn crate::sandbox::Sandbox>, rules: &Rules) -> Result<Result<TestRun, String>, Stop> {
+    let Some(command) = &rules.command else {
+        sandbox.close().await;
+        return Ok(Err("no command that runs the tests was found".to_owned()));
+    };
+    let ran = verify::run_tests(sandbox.as_mut(), command, rules.test_time).await;
+    sandbox.close().await;
+    Ok(match ran? {
+        TestOutcome::Ran(run) => Ok(run),
+        TestOutcome::Unavailable(why) => Err(why),
+    })
+}
+
+/// The files that the search for a test command reads: small text files, read from the object store at once.
+struct Read {
+    tree: Tree,
+    contents: std::collections::BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl TreeFiles for Read {
+    fn read(&self, path: &str) -> Option<Vec<u8>> {
+        self.contents.get(path.as_bytes()).cloned()
+    }
+
+    fn paths(&self) -> Vec<Vec<u8>> {
+        self.tree.entries.keys().cloned().collect()
+    }
+}
+
+async fn read_for_detection(start: &Start) -> Result<Read, Stop> {
+    const LARGEST: u64 = 256 * 1024;
+    const MOST: usize = 2000;
+    let wanted = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let at_the_top = !path.contains(&b'/');
+        (at_the_top && !name.ends_with(b".lock"))
+            || name.ends_with(b".py") && name.windows(4).any(|part| part.eq_ignore_ascii_case(b"test"))
+            || name == b"conftest.py"
+    };
+    let files = start.tree.entries.iter().filter(|(path, entry)| {
+        entry.size <= LARGEST && entry.mode != BlobMode::Symlink && entry.mode != BlobMode::Submodule && wanted(path)
+    });
+    let files = files.take(MOST).collect::<Vec<_>>();
+    let contents = start.mirror.blobs(&files.iter().map(|(_, entry)| entry.blob.as_str()).collect::<Vec<_>>()).await?;
+    let contents = files.into_iter().map(|(path, _)| path.clone()).zip(contents).collect();
+    Ok(Read { tree: start.tree.clone(), contents })
+}

@@ -1,0 +1,224 @@
+//! From a label to a verdict: the way of one job, stage by stage.
+//!
+//! What must hold: each stage is entered in the record before it begins and kept there when it is finished, so that a run that was killed
+//! anywhere goes on behind its last finished stage; a patch reaches `publish` only through the guard and the judge.
+
+mod admit;
+mod agent;
+mod changes;
+mod clone;
+mod judge;
+mod sandboxed;
+mod stop;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{Attribution, Clock, IssueText, ObjectId, Outcome, RepoRef, RunId, Stage};
+use crate::forge::Forge;
+use crate::git::{Mirror, Mirrors, Remote, Tree};
+use crate::guard::{GuardedPatch, Limits};
+use crate::leaf::{Preset, Trajectory};
+use crate::model::Model;
+use crate::publish::report::Report;
+use crate::publish::{self, Destination, text};
+use crate::sandbox::Sandboxes;
+use crate::store::Checkpoint;
+
+pub use stop::Stop;
+
+/// What every run works with.
+pub struct Parts {
+    /// The mirrors of this machine.
+    pub mirrors: Mirrors,
+    /// Where sandboxes come from.
+    pub sandboxes: Arc<dyn Sandboxes>,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The settings of a run.
+    pub settings: Settings,
+}
+
+/// The settings of a run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The label that starts a run.
+    pub label: String,
+    /// Who is named in our commits.
+    pub attribution: Attribution,
+    /// The budgets of the agent.
+    pub preset: Preset,
+    /// The seed sent with each request of the agent.
+    pub seed: Option<u64>,
+    /// The longest that the project's tests may take.
+    pub test_time: Duration,
+    /// The command of the project's tests, whatever the repository says.
+    pub test_override: Option<String>,
+    /// The command of the project's tests, where the repository says none and none is found.
+    pub test_fallback: Option<String>,
+    /// What a patch may touch.
+    pub limits: Limits,
+    /// Where each run keeps its record.
+    pub runs: PathBuf,
+    /// The largest tree that fits a sandbox, in bytes.
+    pub workspace_bytes: u64,
+}
+
+/// Where a run writes down how far it is.
+#[async_trait]
+pub trait Record: Send + Sync {
+    /// A stage begins.
+    async fn enter(&mut self, stage: Stage) -> Result<(), Stop>;
+    /// Something is finished.
+    async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop>;
+    /// The agent made a step.
+    fn step(&mut self, trajectory: &Trajectory);
+}
+
+/// One run of a job.
+pub struct Work<'a> {
+    /// What every run works with.
+    pub parts: &'a Parts,
+    /// Where it is written down.
+    pub record: &'a mut dyn Record,
+    /// The folder that keeps its patch, trajectory and report.
+    pub folder: PathBuf,
+    /// Its id.
+    pub run: RunId,
+    /// The frozen words of the issue.
+    pub text: IssueText,
+    /// The issue's number; 0 without a forge.
+    pub issue: i64,
+    /// The issue's page.
+    pub issue_url: String,
+    /// What is finished.
+    pub checkpoint: Checkpoint,
+    /// What is told of it.
+    pub report: Report,
+    /// Stops it.
+    pub cancel: CancellationToken,
+    /// When the stage began that goes on now.
+    pub stage_began: Option<(Stage, i64)>,
+}
+
+/// Where a job on a forge comes from.
+pub struct Asked<'a> {
+    /// The forge.
+    pub forge: &'a dyn Forge,
+    /// The repository.
+    pub repo: &'a RepoRef,
+    /// Ties the job to the act of setting the label.
+    pub episodes: &'a dyn Episodes,
+}
+
+/// Remembers which acts of setting the label have been answered.
+#[async_trait]
+pub trait Episodes: Send + Sync {
+    /// Ties this job to the act.
+    async fn name(&self, episode: &str, requested_by: &str) -> Result<(), Stop>;
+}
+
+/// The commit that a run starts from.
+pub struct Start {
+    /// The mirror that has it.
+    pub mirror: Mirror,
+    /// The commit.
+    pub base: ObjectId,
+    /// Its branch.
+    pub branch: String,
+    /// Its files.
+    pub tree: Tree,
+}
+
+/// A patch that the guard let through, as a commit of the mirror.
+pub struct Candidate {
+    /// The proof.
+    pub patch: GuardedPatch,
+    /// The commit.
+    pub commit: ObjectId,
+}
+
+/// The way of a job on a forge. Returns when its outcome is known and written on the forge, but for the closing words on the issue.
+///
+/// # Errors
+/// [`Stop`]: an outcome other than a proposal, or the reason to put the job back.
+pub async fn solve(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, Stop> {
+    admit::admit(work, asked).await?;
+    let start = clone::from_forge(work, asked).await?;
+    let candidate = propose(work, &start).await?;
+    admit::still_wanted(work, asked).await?;
+    publish(work, asked, &start, &candidate).await
+}
+
+/// The way from a commit to a judged patch, without any forge.
+///
+/// # Errors
+/// [`Stop`]: an outcome other than a proposal, or the reason to put the job back.
+pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, Stop> {
+    let rules = judge::rules(work, start).await?;
+    judge::tests_before(work, start, &rules).await?;
+    let changed = agent::changed_files(work, start, &rules.preset).await?;
+    let patch = judge::guard(work, start, &rules, changed)?;
+    let candidate = agent::commit(work, start, patch).await?;
+    judge::tests_after(work, start, &rules, &candidate).await?;
+    judge::verdict(work)?;
+    Ok(candidate)
+}
+
+/// Fetches the commit that a run of a local repository starts from.
+///
+/// # Errors
+/// When the repository can't be read or is empty.
+pub async fn start_from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<Start, Stop> {
+    clone::from_folder(work, remote).await
+}
+
+async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidate: &Candidate) -> Result<Outcome, Stop> {
+    work.enter(Stage::Publishing).await?;
+    let branch = format!("frognano/issue-{}-{}", work.issue, work.run);
+    let to = Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch };
+    let title = text::title(&work.text.title, work.issue);
+    let body = text::pull_request(&work.report, work.issue);
+    let pull_request = publish::propose(&to, &candidate.patch, &start.mirror, &candidate.commit, &title, &body).await?;
+    asked.forge.remove_label(asked.repo, work.issue, publish::NO_FIX.name).await?;
+    work.finish_stage();
+    start.mirror.forget(&work.run).await;
+    Ok(Outcome::Proposed { url: pull_request.url })
+}
+
+impl Work<'_> {
+    /// Enters a stage: written down first, then begun.
+    pub(crate) async fn enter(&mut self, stage: Stage) -> Result<(), Stop> {
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Shutdown);
+        }
+        self.finish_stage();
+        self.stage_began = Some((stage, self.parts.clock.now_ms()));
+        self.record.enter(stage).await
+    }
+
+    /// Notes how long the stage took that went on until now.
+    pub(crate) fn finish_stage(&mut self) {
+        if let Some((stage, began)) = self.stage_began.take() {
+            let took = u64::try_from(self.parts.clock.now_ms() - began).unwrap_or(0);
+            self.checkpoint.stage_ms.push((stage.name().to_owned(), took));
+        }
+    }
+
+    /// Keeps what is finished.
+    pub(crate) async fn keep(&mut self) -> Result<(), Stop> {
+        self.record.keep(&self.checkpoint).await
+    }
+
+    /// The folder of this run's record, made when it is missing.
+    pub(crate) async fn folder(&self) -> Result<PathBuf, Stop> {
+        tokio::fs::create_dir_all(&self.folder).await.map_err(|error| Stop::disk(&self.folder, &error))?;
+        Ok(self.folder.clone())
+    }
+}

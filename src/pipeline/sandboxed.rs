@@ -1,0 +1,46 @@
+//! A proved sandbox with a tree in it.
+
+use crate::domain::ObjectId;
+use crate::git::{Mirror, Tree};
+use crate::sandbox::Sandbox;
+
+use super::{Stop, Work};
+
+/// Starts a sandbox, keeps what it proved, and only then sends the files in.
+pub(super) async fn with_tree(
+    work: &mut Work<'_>,
+    mirror: &Mirror,
+    commit: &ObjectId,
+    branch: &str,
+    tree: &Tree,
+    purpose: &str,
+) -> Result<Box<dyn Sandbox>, Stop> {
+    let name = format!("{}-{purpose}", work.run);
+    let mut sandbox = work.parts.sandboxes.start(&name).await?;
+    work.report.sandbox = serde_json::to_value(sandbox.probe_report()).ok();
+    let filled = fill(work, mirror, commit, branch, tree, sandbox.as_mut()).await;
+    match filled {
+        Ok(()) => Ok(sandbox),
+        Err(stop) => {
+            sandbox.close().await;
+            Err(stop)
+        }
+    }
+}
+
+async fn fill(
+    work: &Work<'_>,
+    mirror: &Mirror,
+    commit: &ObjectId,
+    branch: &str,
+    tree: &Tree,
+    sandbox: &mut dyn Sandbox,
+) -> Result<(), Stop> {
+    let mut archives = mirror.archives(tree)?;
+    while let Some(archive) = archives.next().await? {
+        sandbox.put(archive).await?;
+    }
+    let scratch = work.folder().await?.join("dot-git");
+    sandbox.put(mirror.dot_git(commit, branch, &scratch).await?).await?;
+    Ok(())
+}

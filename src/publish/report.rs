@@ -1,0 +1,124 @@
+//! The facts of a run as they are told: the same for `report.json`, the pull request and the comment.
+
+use serde::Serialize;
+
+use crate::domain::{Comparison, Finding, Outcome, TestResult, TestRun};
+
+/// What is known of a run when it ends. What was not done is null.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Report {
+    /// The outcome's stable name.
+    pub outcome: String,
+    /// The reason's stable name; empty for a proposal.
+    pub reason: String,
+    /// One sentence.
+    pub detail: String,
+    /// How the agent's loop ended.
+    pub exit_reason: Option<String>,
+    /// The number of the agent's steps.
+    pub steps: u64,
+    /// The commit that everything is measured against.
+    pub base: Option<String>,
+    /// The SHA-256 of `patch.diff`, lower-case hexadecimal.
+    pub patch_sha256: Option<String>,
+    /// The project's tests.
+    pub tests: Tests,
+    /// What the rules say.
+    pub findings: Vec<Finding>,
+    /// fixed, consistent or unproved.
+    pub proof: Option<String>,
+    /// What changed from test to test.
+    pub comparison: Option<Comparison>,
+    /// What was tried against the sandbox's walls.
+    pub sandbox: Option<serde_json::Value>,
+    /// The paths that the patch touches: path, lines added, lines removed.
+    pub files: Vec<(String, u64, u64)>,
+    /// The model's name as configured.
+    pub model: String,
+    /// The run.
+    pub run: String,
+    /// Who set the label.
+    pub requested_by: Option<String>,
+    /// The agent's closing words: a claim, not evidence.
+    pub final_message: String,
+    /// What was left aside or ignored, for people.
+    pub notes: Vec<String>,
+    /// The page of the pull request.
+    pub pull_request: Option<String>,
+    /// How long each stage took, in milliseconds.
+    pub stage_ms: Vec<(String, u64)>,
+}
+
+/// The project's tests before and after.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Tests {
+    /// The command; null when none was found.
+    pub command: Option<String>,
+    /// Where the command is from.
+    pub why: Option<String>,
+    /// On base.
+    pub before: Option<Told>,
+    /// On base with the patch and the tests of base put back.
+    pub after: Option<Told>,
+    /// Existing tests that the patch changed and that were put back as they are at base for the judgement.
+    pub restored: Vec<String>,
+}
+
+/// One run of the tests in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// Tests that passed.
+    pub passed: usize,
+    /// Tests that failed.
+    pub failed: usize,
+    /// Tests that could not run.
+    pub errors: usize,
+    /// Tests left out.
+    pub skipped: usize,
+    /// The exit status; null when stopped for time.
+    pub exit_code: Option<i32>,
+    /// Stopped for time.
+    pub timed_out: bool,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// False: the runner gives no report a test, only the exit status speaks.
+    pub per_test: bool,
+    /// Why the tests could not run at all.
+    pub unavailable: Option<String>,
+}
+
+impl Told {
+    /// The numbers of a run, or why there are none.
+    #[must_use]
+    pub fn of(outcome: &Result<TestRun, String>) -> Self {
+        match outcome {
+            Ok(run) => Self {
+                passed: run.count(TestResult::Passed),
+                failed: run.count(TestResult::Failed),
+                errors: run.count(TestResult::Error),
+                skipped: run.count(TestResult::Skipped),
+                exit_code: run.exit_code,
+                timed_out: run.timed_out,
+                duration_ms: run.duration_ms,
+                per_test: run.per_test,
+                unavailable: None,
+            },
+            Err(why) => Self { unavailable: Some(why.clone()), ..Self::default() },
+        }
+    }
+}
+
+impl Report {
+    /// Writes the outcome into the report.
+    pub fn close(&mut self, outcome: &Outcome) {
+        self.outcome = outcome.name().to_owned();
+        self.reason = outcome.reason();
+        match outcome {
+            Outcome::Proposed { url } => self.pull_request = Some(url.clone()).filter(|url| !url.is_empty()),
+            Outcome::NoPatch { detail, .. } | Outcome::Refused { detail, .. } | Outcome::Abandoned { detail, .. } => {
+                self.detail.clone_from(detail)
+            }
+            Outcome::Cancelled { by } => self.detail = format!("stopped: {by}"),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Every sentence that people read on a forge.
+//!
+//! What must hold: words of the model, the repository or a stranger are made inert before they stand here: no mention, closing keyword,
+//! command, link or markup of theirs acts on the forge; and no line of ours starts with `/`.
+
+use std::fmt::Write as _;
+
+use crate::domain::{Finding, Outcome, Refusal, Severity, Stage};
+
+use super::report::{Report, Told};
+
+/// The longest comment that every forge takes is 65,536 characters; more than this is cut.
+const LONGEST: usize = 60_000;
+
+/// The hidden line by which a comment of ours is found again.
+#[must_use]
+pub fn marker(job: &str) -> String {
+    format!("<!-- frognano-bot job {job} -->")
+}
+
+/// The status comment while the work goes on.
+#[must_use]
+pub fn working(job: &str, stage: Stage, label: &str) -> String {
+    let now = match stage {
+        Stage::Queued => "in the queue",
+        Stage::Admitting => "reading the issue and checking who asked",
+        Stage::Cloning => "fetching the repository",
+        Stage::Proving => "starting a sandbox and proving that it reaches nothing",
+        Stage::TestsBefore => "running the project's tests as they are",
+        Stage::Agent => "the model works on the issue in the sandbox",
+        Stage::WaitingForModel => "waiting for the model: its server does not answer, the work goes on as soon as it does",
+        Stage::TestsAfter => "judging the patch: running the tests in a second, fresh sandbox",
+        Stage::Publishing => "opening the draft pull request",
+        Stage::Done => "done",
+    };
+    format!("{}\n**frognano-bot** took up the label `{}`.\n\nNow: {now}.", marker(job), code(label))
+}
+
+/// The status comment when the work has ended.
+#[must_use]
+pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
+    let mut text = format!("{}\n", marker(job));
+    match outcome {
+        Outcome::Proposed { url } => {
+            write!(
+                text,
+                "**frognano-bot** opened a draft pull request: {url}\n\n{}\n\nA person must review it before it is merged.",
+                proof_sentence(report)
+            )
+            .ok();
+        }
+        Outcome::NoPatch { detail, .. } => {
+            write!(text, "**frognano-bot** has no patch for this issue: {}", inert(detail)).ok();
+        }
+        Outcome::Refused { reason, detail } => {
+            write!(text, "**frognano-bot** proposes nothing here (`{}`): {}", code(reason), inert(detail)).ok();
+            findings(&mut text, &report.findings, Some(Severity::Refuse));
+        }
+        Outcome::Cancelled { by } => {
+            write!(text, "**frognano-bot** stopped: {}.", inert(by)).ok();
+        }
+        Outcome::Abandoned { detail, .. } => {
+            write!(
+                text,
+                "**frognano-bot** had to give up (`{}`). This is a fault of the machinery, not of the fix: {}",
+                code(&outcome.reason()),
+                inert(detail)
+            )
+            .ok();
+        }
+    }
+    if report.steps > 0 && !matches!(outcome, Outcome::Proposed { .. }) {
+        write!(text, "\n\nThe agent made {} ({}).", count(report.steps, "step"), code(report.exit_reason.as_deref().unwrap_or("unknown")))
+            .ok();
+        claim(&mut text, &report.final_message);
+    }
+    for note in &report.notes {
+        write!(text, "\n\n{}", inert(note)).ok();
+    }
+    cut(text)
+}
+
+/// Why a label was not taken up: one sentence with the rule and what to do.
+#[must_use]
+pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
+    let (login, label) = (code(login), code(label));
+    match refusal {
+        Refusal::IssueClosed => format!("the issue is closed; reopen it and set the label `{label}` again"),
+        Refusal::IsPullRequest => format!("this is a pull request; the label `{label}` works on issues"),
+        Refusal::Confidential => "the issue is confidential, and a branch or pull request would show it".to_owned(),
+        Refusal::NoWriteAccess => format!(
+            "`{login}` set the label `{label}`, but the forge shows no write access of theirs to this repository; somebody who has it can take the label off and set it again"
+        ),
+        Refusal::ActorIsBot => format!("`{login}` is a bot; the label `{label}` must be set by a person"),
+        Refusal::RepositoryArchived => "the repository is archived".to_owned(),
+        Refusal::ActorUnknown => format!("the forge does not say who set the label `{label}`; take it off and set it again"),
+    }
+}
+
+/// The title of the pull request, without any draft prefix.
+#[must_use]
+pub fn title(issue_title: &str, number: i64) -> String {
+    let subject = subject(issue_title, number);
+    format!("{subject} (#{number})")
+}
+
+/// The message of our commit.
+#[must_use]
+pub fn commit_message(issue_title: &str, number: i64, issue_url: &str, run: &str) -> String {
+    let issue = if issue_url.is_empty() { number.to_string() } else { issue_url.to_owned() };
+    format!(
+        "frognano: {}\n\nMade by frognano-bot; not reviewed by a person.\n\nFrognano-Issue: {}\nFrognano-Run: {run}\n",
+        subject(issue_title, number),
+        issue.split_whitespace().collect::<String>()
+    )
+}
+
+fn subject(issue_title: &str, number: i64) -> String {
+    let line = inert(&issue_title.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = line.chars().take(120).collect::<String>();
+    if line.trim().is_empty() { format!("issue {number}") } else { line }
+}
+
+/// The text of the pull request: facts first, the model's words last and quoted.
+#[must_use]
+pub fn pull_request(report: &Report, number: i64) -> String {
+    let mut text = String::new();
+    writeln!(text, "> [!IMPORTANT]\n> A machine made this change for #{number}. Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
+    writeln!(text, "**{}**\n", proof_sentence(report)).ok();
+    tests(&mut text, report);
+    text.push_str("\n| file | added | removed |\n|---|---:|---:|\n");
+    for (path, added, removed) in &report.files {
+        writeln!(text, "| {} | {added} | {removed} |", cell(path)).ok();
+    }
+    findings(&mut text, &report.findings, None);
+    claim(&mut text, &report.final_message);
+    record(&mut text, report);
+    cut(text)
+}
+
+fn proof_sentence(report: &Report) -> String {
+    let comparison = report.comparison.clone().unwrap_or_default();
+    match report.proof.as_deref() {
+        Some("fixed") if comparison.fixed.is_empty() => "Fixed: the tests failed before and pass now.".to_owned(),
+        Some("fixed") if comparison.fixed.len() == 1 => {
+            "Fixed: 1 test that failed before passes now, and none that passed before fails.".to_owned()
+        }
+        Some("fixed") => format!("Fixed: {} tests that failed before pass now, and none that passed before fails.", comparison.fixed.len()),
+        Some("consistent") => "Consistent: everything that passed before passes still; no test proves the fix.".to_owned(),
+        _ => "Unproved: no test result speaks for this change.".to_owned(),
+    }
+}
+
+fn tests(text: &mut String, report: &Report) {
+    let Some(command) = &report.tests.command else {
+        text.push_str("No way to run this project's tests was found, so none ran.\n");
+        return;
+    };
+    writeln!(text, "| tests | before | after |\n|---|---:|---:|").ok();
+    let (before, after) = (report.tests.before.clone().unwrap_or_default(), report.tests.after.clone().unwrap_or_default());
+    if before.per_test || after.per_test {
+        for (name, count) in [
+            ("passed", (|told: &Told| told.passed) as fn(&Told) -> usize),
+            ("failed", |told| told.failed),
+            ("errors", |told| told.errors),
+            ("skipped", |told| told.skipped),
+        ] {
+            writeln!(text, "| {name} | {} | {} |", number(&before, count), number(&after, count)).ok();
+        }
+    }
+    writeln!(text, "| exit status | {} | {} |", exit(&before), exit(&after)).ok();
+    writeln!(text, "| time | {:.1} s | {:.1} s |\n", seconds(&before), seconds(&after)).ok();
+    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured"))).ok();
+    if let Some(why) = after.unavailable.as_ref().or(before.unavailable.as_ref()) {
+        writeln!(text, "The tests could not run: {}.", inert(why)).ok();
+    }
+    if !report.tests.restored.is_empty() {
+        text.push_str(
+            "The tests were judged as they are at base: changes of this patch to existing tests were put back for the judgement.\n",
+        );
+    }
+    let comparison = report.comparison.clone().unwrap_or_default();
+    names(text, "Pass now and did not before", &comparison.fixed);
+    names(text, "New and passing", &comparison.added);
+    names(text, "Not passing, before and after", &comparison.still_failing);
+}
+
+fn number(told: &Told, count: fn(&Told) -> usize) -> String {
+    if told.per_test { count(told).to_string() } else { "?".to_owned() }
+}
+
+fn exit(told: &Told) -> String {
+    match (told.timed_out, told.exit_code) {
+        (true, _) => "stopped for time".to_owned(),
+        (false, Some(code)) => code.to_string(),
+        (false, None) => "did not run".to_owned(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a duration for people, to a tenth of a second")]
+fn seconds(told: &Told) -> f64 {
+    told.duration_ms as f64 / 1000.0
+}
+
+fn names(text: &mut String, heading: &str, names: &[String]) {
+    const SHOWN: usize = 20;
+    if names.is_empty() {
+        return;
+    }
+    writeln!(text, "\n<details><summary>{heading}: {}</summary>\n", names.len()).ok();
+    for name in names.iter().take(SHOWN) {
+        writeln!(text, "- `{}`", code(name)).ok();
+    }
+    if names.len() > SHOWN {
+        writeln!(text, "- and {} more", names.len() - SHOWN).ok();
+    }
+    text.push_str("\n</details>\n");
+}
+
+fn findings(text: &mut String, findings: &[Finding], only: Option<Severity>) {
+    let mut shown = findings.iter().filter(|finding| only.is_none_or(|severity| finding.severity == severity)).peekable();
+    if shown.peek().is_none() {
+        return;
+    }
+    text.push_str("\n\n**What the rules found**\n\n");
+    for finding in shown.take(30) {
+        let place = match (finding.path.is_empty(), finding.line) {
+            (true, _) => String::new(),
+            (false, None) => format!(" `{}`", code(&finding.path)),
+            (false, Some(line)) => format!(" `{}`:{line}", code(&finding.path)),
+        };
+        writeln!(text, "- `{}`{place}: {}", code(&finding.rule), inert(&finding.why)).ok();
+    }
+}
+
+fn claim(text: &mut String, words: &str) {
+    let words = words.trim();
+    if words.is_empty() {
+        return;
+    }
+    let words = words.chars().filter(|letter| *letter == '\n' || *letter == '\t' || !letter.is_control()).take(4000).collect::<String>();
+    let fence = fence_for(&words);
+    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{fence}text\n{words}\n{fence}\n").ok();
+}
+
+fn record(text: &mut String, report: &Report) {
+    text.push_str("\n<details><summary>Record of the run</summary>\n\n");
+    let mut row = |name: &str, value: &str| {
+        if !value.is_empty() {
+            writeln!(text, "- {name}: `{}`", code(value)).ok();
+        }
+    };
+    row("run", &report.run);
+    row("asked by", report.requested_by.as_deref().unwrap_or_default());
+    row("base", report.base.as_deref().unwrap_or_default());
+    row("patch SHA-256", report.patch_sha256.as_deref().unwrap_or_default());
+    row("model", &report.model);
+    row("agent", &format!("{}, ended as {}", count(report.steps, "step"), report.exit_reason.as_deref().unwrap_or("unknown")));
+    let tried =
+        report.sandbox.as_ref().and_then(|sandbox| sandbox.get("attempts")).and_then(|attempts| attempts.as_array()).map_or(0, Vec::len);
+    if tried > 0 {
+        row("sandbox", &format!("no network: {tried} attempts to reach something from inside, none succeeded"));
+    }
+    for note in &report.notes {
+        row("note", note);
+    }
+    text.push_str("\n</details>\n");
+}
+
+fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+fn fence_for(words: &str) -> String {
+    let longest = words.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+/// Text that can stand between back-ticks on one line.
+fn code(text: &str) -> String {
+    text.chars().map(|letter| if letter == '`' || letter.is_control() { '\'' } else { letter }).take(300).collect()
+}
+
+fn cell(text: &str) -> String {
+    format!("`{}`", code(text).replace('|', "\\|"))
+}
+
+/// A stranger's words as running text: nothing in them acts on a forge.
+#[must_use]
+pub fn inert(words: &str) -> String {
+    let mut text = String::with_capacity(words.len());
+    let mut letters = words.chars().filter(|letter| !is_hidden(*letter)).peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied();
+        match letter {
+            '@' if next.is_some_and(|next| next.is_alphanumeric() || next == '_') => text.push_str("(at)"),
+            '#' if next.is_some_and(|next| next.is_ascii_digit()) => text.push_str("no. "),
+            '!' if next.is_some_and(|next| next.is_ascii_digit() || next == '[') => text.push_str("! "),
+            '\n' | '\r' => text.push(' '),
+            '<' => text.push_str("&lt;"),
+            '[' => text.push_str("\\["),
+            _ => text.push(letter),
+        }
+    }
+    text.replace("://", ": //").trim_start_matches('/').to_owned()
+}
+
+fn is_hidden(letter: char) -> bool {
+    (letter.is_control() && letter != '\n' && letter != '\r')
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+fn cut(text: String) -> String {
+    if text.chars().count() <= LONGEST {
+        return text;
+    }
+    let mut kept = text.chars().take(LONGEST).collect::<String>();
+    kept.push_str("\n\n(cut here; the whole is in the run's record)");
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fence_for, inert, title};
+
+    #[test]
+    fn strangers_words_do_not_act() {
+        assert_eq!(inert("fixes #12, ask @dev-a"), "fixes no. 12, ask (at)dev-a");
+        assert_eq!(inert("/close"), "close");
+        assert_eq!(inert("a\n/merge"), "a /merge");
+        assert_eq!(inert("![x](http://evil/?q)"), "! \\[x](http: //evil/?q)");
+        assert_eq!(inert("<img src=x>\u{202e}"), "&lt;img src=x>");
+        assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
+        assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_any_inside() {
+        assert_eq!(fence_for("plain"), "```");
+        assert_eq!(fence_for("a ```` b"), "`````");
+    }
+}

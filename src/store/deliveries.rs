@@ -1,0 +1,111 @@
+//! The inbox: one row a verified delivery.
+
+use crate::domain::{Clock, Event, Ids, Trigger, Verb};
+
+use super::{Store, StoreError};
+
+/// A verified delivery with what was read from it.
+#[derive(Debug)]
+pub struct NewDelivery<'a> {
+    /// The configured name of the forge.
+    pub forge: &'a str,
+    /// The forge's own id of the delivery.
+    pub delivery: &'a str,
+    /// The forge's name of the event.
+    pub event: &'a str,
+    /// The body as text, undecodable bytes replaced.
+    pub body: &'a str,
+    /// The normal form, or why the body can't be read.
+    pub read: Result<&'a Event, &'a str>,
+}
+
+/// What became of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intake {
+    /// A job was made in the same transaction.
+    Job(String),
+    /// The issue has an active job; the delivery is looked at again when that one ends.
+    Waiting,
+    /// The delivery was known already; nothing was written.
+    Repeated,
+    /// Nothing to do.
+    Noted,
+}
+
+impl Store {
+    /// Writes a delivery down and, when it may ask for work, its job in the same transaction.
+    ///
+    /// # Errors
+    /// When the database fails; then nothing was written and the forge must be told so.
+    pub async fn take_in(&self, delivery: &NewDelivery<'_>, clock: &dyn Clock, ids: &dyn Ids) -> Result<Intake, StoreError> {
+        let now = clock.now_ms();
+        let (verb, why, trigger) = match delivery.read {
+            Ok(event) => (event.verb.name(), event.why.as_str(), event.trigger.as_ref()),
+            Err(why) => ("unreadable", why, None),
+        };
+        let asks = matches!(delivery.read, Ok(event) if matches!(event.verb, Verb::Start | Verb::Recheck));
+        let asked = trigger.filter(|_| asks).map(|trigger| serde_json::to_string(trigger).unwrap_or_default());
+        let id = ids.next();
+        let mut transaction = self.pool.begin().await?;
+        let inserted = sqlx::query(
+            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (forge, delivery) do nothing",
+        )
+        .bind(&id)
+        .bind(delivery.forge)
+        .bind(delivery.delivery)
+        .bind(delivery.event)
+        .bind(now)
+        .bind(delivery.body)
+        .bind(verb)
+        .bind(why)
+        .bind(trigger.map(|trigger| trigger.repo.id.clone()))
+        .bind(trigger.map(|trigger| trigger.number))
+        .bind(asked)
+        .execute(&mut *transaction)
+        .await?;
+        if inserted.rows_affected() == 0 {
+            transaction.rollback().await?;
+            return Ok(Intake::Repeated);
+        }
+        let Some(trigger) = trigger.filter(|_| asks) else {
+            transaction.commit().await?;
+            return Ok(Intake::Noted);
+        };
+        let job = ids.next();
+        let made = insert_job(&mut transaction, &job, trigger, now).await?;
+        if made {
+            sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(if made { Intake::Job(job) } else { Intake::Waiting })
+    }
+}
+
+/// Inserts a queued job unless the issue has an active one.
+pub(super) async fn insert_job(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    job: &str,
+    trigger: &Trigger,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    let inserted = sqlx::query(
+        "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
+         lease_until_ms, fence, leases, checkpoint) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, 0, 0, 0, '{}') \
+         on conflict (forge, repo_id, issue) where state <> 'done' do nothing",
+    )
+    .bind(job)
+    .bind(&trigger.repo.forge)
+    .bind(&trigger.repo.id)
+    .bind(&trigger.repo.path)
+    .bind(trigger.number)
+    .bind(&trigger.url)
+    .bind(&trigger.title)
+    .bind(&trigger.body)
+    .bind(now_ms)
+    .bind(now_ms)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(inserted.rows_affected() == 1)
+}

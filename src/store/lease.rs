@@ -1,0 +1,273 @@
+//! Claiming a job, keeping it, writing to it, giving it back.
+//!
+//! A claim is one statement, so that no two workers get one job; everything else is a write that names the fence of its claim.
+
+use serde::{Deserialize, Serialize};
+use sqlx::Row as _;
+
+use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
+
+use super::deliveries::insert_job;
+use super::{Store, StoreError};
+
+/// What is finished of a job. A resumed run starts behind it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Checkpoint {
+    /// The commit that everything is measured against, fixed when the run starts.
+    pub base: Option<ObjectId>,
+    /// The branch that the pull request is for.
+    pub default_branch: Option<String>,
+    /// Who set the label.
+    pub requested_by: Option<String>,
+    /// The tests on base: what they said, or why they could not run.
+    pub tests_before: Option<Result<TestRun, String>>,
+    /// How the agent ended: its exit reason, its steps, its last words.
+    pub agent: Option<AgentSummary>,
+    /// The commit with the patch, kept in the mirror.
+    pub candidate: Option<ObjectId>,
+    /// The tests on the patched tree.
+    pub tests_after: Option<Result<TestRun, String>>,
+    /// How long each finished stage took, in milliseconds, in order.
+    pub stage_ms: Vec<(String, u64)>,
+}
+
+/// How the agent ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// The reference's name of the reason.
+    pub exit_reason: String,
+    /// The number of steps.
+    pub steps: u64,
+    /// The model's closing words.
+    pub final_message: String,
+}
+
+/// The right to work on one job. Made by [`Store::claim`] alone; a lease that was taken over can write nothing.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    job: JobId,
+    fence: i64,
+}
+
+impl Lease {
+    /// The job that is leased.
+    #[must_use]
+    pub const fn job(&self) -> &JobId {
+        &self.job
+    }
+}
+
+/// A claimed job.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The right to write to it.
+    pub lease: Lease,
+    /// Fixed at the first claim and part of the branch's name.
+    pub run: RunId,
+    /// How often the job was claimed, this time included.
+    pub leases: i64,
+    /// The stage it was in when it was last left.
+    pub stage: String,
+    /// The repository as the delivery named it.
+    pub repo: RepoRef,
+    /// The issue's number.
+    pub issue: i64,
+    /// The issue's page.
+    pub issue_url: String,
+    /// The frozen words.
+    pub text: IssueText,
+    /// What is finished.
+    pub checkpoint: Checkpoint,
+}
+
+impl Store {
+    /// Takes the next job: one that waits in the queue, or one whose worker let its lease run out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn claim(&self, owner: &str, lease_ms: i64, clock: &dyn Clock, ids: &dyn Ids) -> Result<Option<Claimed>, StoreError> {
+        let now = clock.now_ms();
+        let row = sqlx::query(
+            "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
+             run = coalesce(run, $3) \
+             where id = (select id from jobs where (state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5) \
+             order by queued_ms, id limit 1) \
+             and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
+             returning id, fence, run, leases, stage, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
+        )
+        .bind(owner)
+        .bind(now + lease_ms)
+        .bind(ids.next())
+        .bind(now)
+        .bind(now)
+        .bind(now)
+        .bind(now)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| claimed(&row)).transpose()
+    }
+
+    /// Ends the leases that this worker held before it was restarted, so that its jobs need not wait for them to run out.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn release_own(&self, owner: &str) -> Result<u64, StoreError> {
+        let ended = sqlx::query("update jobs set lease_until_ms = 0 where state = 'running' and lease_owner = $1")
+            .bind(owner)
+            .execute(&self.pool)
+            .await?;
+        Ok(ended.rows_affected())
+    }
+
+    /// Prolongs a lease.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`] when another worker has the job: stop at once.
+    pub async fn heartbeat(&self, lease: &Lease, lease_ms: i64, clock: &dyn Clock) -> Result<(), StoreError> {
+        let until = clock.now_ms() + lease_ms;
+        let query = sqlx::query("update jobs set lease_until_ms = $1 where id = $2 and fence = $3 and state = 'running'").bind(until);
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+    }
+
+    /// Writes the stage that begins now.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`], or the database fails.
+    pub async fn enter(&self, lease: &Lease, stage: Stage) -> Result<(), StoreError> {
+        let query = sqlx::query("update jobs set stage = $1 where id = $2 and fence = $3 and state = 'running'").bind(stage.name());
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+    }
+
+    /// Keeps what is finished.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`], or the database fails.
+    pub async fn keep(&self, lease: &Lease, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let query =
+            sqlx::query("update jobs set checkpoint = $1 where id = $2 and fence = $3 and state = 'running'").bind(json(checkpoint)?);
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+    }
+
+    /// Ties the job to the act of setting the label; one act has one job.
+    ///
+    /// # Errors
+    /// [`StoreError::EpisodeKnown`] when an earlier job answered this act.
+    pub async fn name_episode(&self, lease: &Lease, episode: &str, requested_by: &str) -> Result<(), StoreError> {
+        let result = sqlx::query("update jobs set episode = $1, requested_by = $2 where id = $3 and fence = $4 and state = 'running'")
+            .bind(episode)
+            .bind(requested_by)
+            .bind(&lease.job.0)
+            .bind(lease.fence)
+            .execute(&self.pool)
+            .await;
+        match result {
+            Ok(done) => fenced(lease, done.rows_affected()),
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts a job back in the queue with everything that is finished, to be claimed after `delay_ms`.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`], or the database fails.
+    pub async fn put_back(&self, lease: &Lease, stage: Stage, delay_ms: i64, counts: bool, clock: &dyn Clock) -> Result<(), StoreError> {
+        let query = sqlx::query(
+            "update jobs set state = 'queued', stage = $1, not_before_ms = $2, leases = leases - $3, lease_owner = null \
+             where id = $4 and fence = $5 and state = 'running'",
+        )
+        .bind(stage.name())
+        .bind(clock.now_ms() + delay_ms)
+        .bind(i64::from(!counts));
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+    }
+
+    /// Writes the outcome. Deliveries that waited for this job to end get a job of their own in the same transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`], or the database fails; then nothing was written.
+    pub async fn finish(
+        &self,
+        claimed: &Claimed,
+        outcome: &Outcome,
+        report: &str,
+        clock: &dyn Clock,
+        ids: &dyn Ids,
+    ) -> Result<(), StoreError> {
+        let lease = &claimed.lease;
+        let now = clock.now_ms();
+        let detail = match outcome {
+            Outcome::Proposed { url } => url.clone(),
+            Outcome::NoPatch { detail, .. } | Outcome::Refused { detail, .. } | Outcome::Abandoned { detail, .. } => detail.clone(),
+            Outcome::Cancelled { by } => by.clone(),
+        };
+        let mut transaction = self.pool.begin().await?;
+        let done = sqlx::query(
+            "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, lease_owner = null \
+             where id = $6 and fence = $7 and state = 'running'",
+        )
+        .bind(outcome.name())
+        .bind(outcome.reason())
+        .bind(detail)
+        .bind(report)
+        .bind(now)
+        .bind(&lease.job.0)
+        .bind(lease.fence)
+        .execute(&mut *transaction)
+        .await?;
+        fenced(lease, done.rows_affected())?;
+        let waiting: Option<String> = sqlx::query(
+            "select asked from deliveries where forge = $1 and repo_id = $2 and issue = $3 and job is null and asked is not null \
+             order by received_ms desc, id desc limit 1",
+        )
+        .bind(&claimed.repo.forge)
+        .bind(&claimed.repo.id)
+        .bind(claimed.issue)
+        .fetch_optional(&mut *transaction)
+        .await?
+        .map(|row| row.try_get("asked"))
+        .transpose()?;
+        if let Some(trigger) = waiting.and_then(|asked| serde_json::from_str::<Trigger>(&asked).ok()) {
+            let job = ids.next();
+            insert_job(&mut transaction, &job, &trigger, now).await?;
+            sqlx::query(
+                "update deliveries set job = $1 where forge = $2 and repo_id = $3 and issue = $4 and job is null and asked is not null",
+            )
+            .bind(&job)
+            .bind(&claimed.repo.forge)
+            .bind(&claimed.repo.id)
+            .bind(claimed.issue)
+            .execute(&mut *transaction)
+            .await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+fn fenced(lease: &Lease, rows: u64) -> Result<(), StoreError> {
+    if rows == 1 { Ok(()) } else { Err(StoreError::LeaseLost(lease.job.0.clone())) }
+}
+
+fn json(checkpoint: &Checkpoint) -> Result<String, StoreError> {
+    serde_json::to_string(checkpoint).map_err(|error| StoreError::Failed(error.to_string()))
+}
+
+fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
+    let job: String = row.try_get("id")?;
+    let checkpoint: String = row.try_get("checkpoint")?;
+    let checkpoint = serde_json::from_str(&checkpoint)
+        .map_err(|error| StoreError::Unreadable { row: format!("jobs.{job}.checkpoint"), why: error.to_string() })?;
+    Ok(Claimed {
+        lease: Lease { job: JobId(job), fence: row.try_get("fence")? },
+        run: RunId(row.try_get("run")?),
+        leases: row.try_get("leases")?,
+        stage: row.try_get("stage")?,
+        repo: RepoRef { forge: row.try_get("forge")?, id: row.try_get("repo_id")?, path: row.try_get("repo_path")? },
+        issue: row.try_get("issue")?,
+        issue_url: row.try_get("issue_url")?,
+        text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },
+        checkpoint,
+    })
+}

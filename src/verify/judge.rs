@@ -1,0 +1,268 @@
+//! What two runs of the tests prove. Pure: the same two answers give the same judgement.
+
+use serde::{Deserialize, Serialize};
+
+use super::run::TestOutcome;
+use crate::domain::{Comparison, Finding, Severity, TestResult, TestRun};
+
+/// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// A test that failed at base passes now, and none broke.
+    Fixed,
+    /// No test broke; none shows that anything is better.
+    Consistent,
+    /// The tests show nothing.
+    Unproved,
+}
+
+impl Proof {
+    /// The stable name, as stored and shown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Consistent => "consistent",
+            Self::Unproved => "unproved",
+        }
+    }
+}
+
+/// The judge's answer. A patch with a finding of severity refuse is not proposed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// What is to be refused or shown.
+    pub findings: Vec<Finding>,
+    /// What is proved; `Unproved` wherever something is refused.
+    pub proof: Proof,
+    /// The two runs test by test, where both have a result for each test.
+    pub comparison: Option<Comparison>,
+}
+
+impl Judgement {
+    /// Whether the tests forbid the patch.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Refuse)
+    }
+
+    fn refused(rule: &str, why: String) -> Self {
+        Self { findings: vec![finding(rule, Severity::Refuse, why)], proof: Proof::Unproved, comparison: None }
+    }
+
+    fn unproved(why: &str) -> Self {
+        Self { findings: vec![finding("tests-unproved", Severity::Flag, why.to_owned())], proof: Proof::Unproved, comparison: None }
+    }
+}
+
+const REGRESSED: &str = "tests-regressed";
+
+/// Names listed in one finding; the rest is counted.
+const LISTED: usize = 20;
+
+/// Compares the tests at base with those in the clean room; none for `before` where they were not run at base.
+#[must_use]
+pub fn judge(before: Option<&TestOutcome>, after: &TestOutcome) -> Judgement {
+    let was = before.and_then(TestOutcome::run);
+    match (was, after) {
+        (Some(was), TestOutcome::Unavailable(what)) if has_result(was) => {
+            Judgement::refused("tests-no-result", format!("the tests ran at base and could not run on the patch: {what}"))
+        }
+        (_, TestOutcome::Unavailable(what)) => Judgement::unproved(&format!("the tests could not run: {what}")),
+        (was, TestOutcome::Ran(is)) => judge_runs(was, is),
+    }
+}
+
+/// Weighs a regression again where the patch changed tests: `patched` ran with the patch's own tests ([`super::restore::with_own_tests`]).
+///
+/// A rightly changed expectation is red in the clean room and passes there. Only a person can tell it from a bent one, so it ends as a flag that
+/// names the tests, with nothing proved. A test that is gone, skipped or still red stays a regression, and so does everything else.
+#[must_use]
+pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
+    let regressed = clean.findings.iter().any(|finding| finding.rule == REGRESSED);
+    let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
+    if !regressed || !is.per_test || is.timed_out || !Comparison::between(was, is).broken.is_empty() {
+        return clean;
+    }
+    let why =
+        format!("tests that passed at base pass only as the patch changed them; their old form does not: {}", listed(&comparison.broken));
+    Judgement { findings: vec![finding("tests-changed-expectation", Severity::Flag, why)], proof: Proof::Unproved, ..clean }
+}
+
+fn has_result(run: &TestRun) -> bool {
+    run.per_test || !run.timed_out
+}
+
+fn judge_runs(was: Option<&TestRun>, is: &TestRun) -> Judgement {
+    match was {
+        Some(was) if is.timed_out && !was.timed_out => {
+            Judgement::refused("tests-timed-out", "the tests ended at base and did not end on the patch".to_owned())
+        }
+        _ if is.timed_out => Judgement::unproved("the tests did not end within their time"),
+        Some(was) if was.per_test && !is.per_test => {
+            Judgement::refused("tests-no-result", "there was a result for each test at base and there is none on the patch".to_owned())
+        }
+        Some(was) if was.per_test => judge_cases(was, is),
+        Some(was) if !was.timed_out => judge_exit_status(was, is),
+        Some(_) => Judgement::unproved("the tests did not end at base, so there is nothing to compare with"),
+        None => Judgement::unproved("the tests have no result at base, so there is nothing to compare with"),
+    }
+}
+
+fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
+    let comparison = Comparison::between(was, is);
+    let judgement = if !comparison.broken.is_empty() {
+        Judgement::refused(REGRESSED, format!("tests that passed at base do not pass on the patch: {}", listed(&comparison.broken)))
+    } else if !comparison.fixed.is_empty() {
+        Judgement { findings: Vec::new(), proof: Proof::Fixed, comparison: None }
+    } else if is.count(TestResult::Passed) == 0 {
+        Judgement::unproved("no test passes, neither at base nor on the patch")
+    } else {
+        Judgement { findings: Vec::new(), proof: Proof::Consistent, comparison: None }
+    };
+    Judgement { comparison: Some(comparison), ..judgement }
+}
+
+fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
+    const ONLY: &str = "the tests give only an exit status, no result for each test";
+    match (was.is_green(), is.is_green()) {
+        (true, false) => Judgement::refused(REGRESSED, format!("the tests ended well at base and badly on the patch ({ONLY})")),
+        (false, false) => Judgement::unproved(&format!("the tests end badly, at base and on the patch ({ONLY})")),
+        (was_green, true) => {
+            let why =
+                if was_green { "they end well at base and on the patch" } else { "they ended badly at base and end well on the patch" };
+            let flag = finding("tests-by-exit-status", Severity::Flag, format!("{ONLY}: {why}"));
+            Judgement { findings: vec![flag], proof: Proof::Consistent, comparison: None }
+        }
+    }
+}
+
+fn finding(rule: &str, severity: Severity, why: String) -> Finding {
+    Finding { rule: rule.to_owned(), severity, path: String::new(), line: None, why }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Judgement, Proof, judge, judge_changed_tests};
+    use crate::domain::{TestCase, TestResult, TestRun};
+    use crate::verify::TestOutcome;
+    use TestResult::{Error, Failed, Passed, Skipped};
+
+    fn cases(cases: &[(&str, TestResult)]) -> TestOutcome {
+        let cases = cases.iter().map(|(name, result)| TestCase { name: (*name).to_owned(), result: *result }).collect();
+        TestOutcome::Ran(TestRun {
+            exit_code: Some(1),
+            timed_out: false,
+            duration_ms: 1,
+            per_test: true,
+            cases,
+            output_tail: String::new(),
+        })
+    }
+
+    fn status(exit_code: Option<i32>) -> TestOutcome {
+        let timed_out = exit_code.is_none();
+        TestOutcome::Ran(TestRun { exit_code, timed_out, duration_ms: 1, per_test: false, cases: vec![], output_tail: String::new() })
+    }
+
+    fn missing() -> TestOutcome {
+        TestOutcome::Unavailable("pytest is not installed in the sandbox".to_owned())
+    }
+
+    fn said(judgement: &Judgement) -> (Proof, Vec<&str>, bool) {
+        (judgement.proof, judgement.findings.iter().map(|finding| finding.rule.as_str()).collect(), judgement.refuses())
+    }
+
+    #[test]
+    fn a_test_that_failed_and_passes_proves_a_fix() {
+        let judged =
+            judge(Some(&cases(&[("a", Failed), ("b", Passed), ("c", Failed)])), &cases(&[("a", Passed), ("b", Passed), ("c", Failed)]));
+        assert_eq!(said(&judged), (Proof::Fixed, vec![], false));
+        assert_eq!(judged.comparison.unwrap().fixed, ["a"]);
+    }
+
+    #[test]
+    fn a_test_that_passed_and_does_not_is_a_regression() {
+        for after in [&[("a", Failed)][..], &[("a", Error)], &[("a", Skipped)], &[]] {
+            let with_fix: Vec<_> = [after, &[("b", Passed)]].concat();
+            let judged = judge(Some(&cases(&[("a", Passed), ("b", Failed)])), &cases(&with_fix));
+            assert_eq!(said(&judged), (Proof::Unproved, vec!["tests-regressed"], true));
+            assert_eq!(judged.comparison.unwrap().broken, ["a"]);
+        }
+    }
+
+    #[test]
+    fn a_changed_expectation_is_a_flag_only_where_its_new_form_passes() {
+        let before = cases(&[("a", Passed), ("b", Passed), ("c", Failed)]);
+        let clean = || judge(Some(&before), &cases(&[("a", Failed), ("b", Passed), ("c", Passed)]));
+        let again = judge_changed_tests(clean(), &before, &cases(&[("a", Passed), ("b", Passed), ("c", Passed)]));
+        assert_eq!(said(&again), (Proof::Unproved, vec!["tests-changed-expectation"], false));
+        assert!(again.findings[0].why.ends_with(": a"));
+        for patched in [
+            cases(&[("a", Failed), ("b", Passed)]),
+            cases(&[("b", Passed)]),
+            cases(&[("a", Passed), ("b", Skipped)]),
+            status(Some(0)),
+            missing(),
+        ] {
+            assert_eq!(judge_changed_tests(clean(), &before, &patched), clean());
+        }
+        let vanished = judge(Some(&before), &status(Some(0)));
+        assert_eq!(judge_changed_tests(vanished.clone(), &before, &before), vanished);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (10..35).map(|n| format!("t{n}")).collect();
+        let before: Vec<_> = names.iter().map(|name| (name.as_str(), Passed)).collect();
+        let judged = judge(Some(&cases(&before)), &cases(&[]));
+        assert!(judged.findings[0].why.ends_with("t28, t29 and 5 more"), "{}", judged.findings[0].why);
+    }
+
+    #[test]
+    fn nothing_broken_and_nothing_fixed_is_consistent() {
+        let judged = judge(Some(&cases(&[("a", Passed), ("b", Failed)])), &cases(&[("a", Passed), ("b", Failed), ("new", Passed)]));
+        assert_eq!(said(&judged), (Proof::Consistent, vec![], false));
+        assert_eq!(said(&judge(Some(&cases(&[("a", Error)])), &cases(&[("a", Error)]))), (Proof::Unproved, vec!["tests-unproved"], false));
+    }
+
+    #[test]
+    fn a_result_that_vanishes_is_refused() {
+        let before = cases(&[("a", Passed)]);
+        assert_eq!(said(&judge(Some(&before), &status(Some(0)))), (Proof::Unproved, vec!["tests-no-result"], true));
+        assert_eq!(said(&judge(Some(&before), &missing())), (Proof::Unproved, vec!["tests-no-result"], true));
+        assert_eq!(said(&judge(Some(&before), &status(None))), (Proof::Unproved, vec!["tests-timed-out"], true));
+    }
+
+    #[test]
+    fn an_exit_status_alone_never_proves_a_fix() {
+        let judged = |before, after| {
+            let judgement = judge(Some(&status(before)), &status(after));
+            (judgement.proof, judgement.findings[0].rule.clone(), judgement.refuses())
+        };
+        assert_eq!(judged(Some(0), Some(1)), (Proof::Unproved, "tests-regressed".to_owned(), true));
+        assert_eq!(judged(Some(1), Some(2)), (Proof::Unproved, "tests-unproved".to_owned(), false));
+        assert_eq!(judged(Some(0), Some(0)), (Proof::Consistent, "tests-by-exit-status".to_owned(), false));
+        assert_eq!(judged(Some(1), Some(0)), (Proof::Consistent, "tests-by-exit-status".to_owned(), false));
+        assert_eq!(judged(None, None), (Proof::Unproved, "tests-unproved".to_owned(), false));
+        assert_eq!(judged(None, Some(0)), (Proof::Unproved, "tests-unproved".to_owned(), false));
+    }
+
+    #[test]
+    fn without_a_result_at_base_nothing_is_proved() {
+        for before in [None, Some(&missing())] {
+            for after in [&missing(), &cases(&[("a", Passed)]), &status(Some(0)), &status(None)] {
+                assert_eq!(said(&judge(before, after)), (Proof::Unproved, vec!["tests-unproved"], false));
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+"""Runs unittest exactly as `python -m unittest` does, and writes what each test said as JUnit XML.
+
+    python3 unittest_junit.py REPORT [arguments of unittest...]
+
+Standard library only, Python 3.8 and newer. The report is written once, after the last test: a run that ends early leaves none.
+One row a test: a test with sub-tests fails if one of them does. Expected failures are skips, unexpected successes are failures.
+"""
+
+import sys
+
+# As with `python -m unittest`, the folder of the project comes first, not the folder of this file; but what is needed here is
+# imported before the project's files can stand in for it.
+_isolated = sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+_project_path = sys.path[:] if _isolated else sys.path[1:]
+sys.path[:] = [entry for entry in _project_path if entry.startswith((sys.base_prefix, sys.prefix))]
+
+import os  # noqa: E402
+import time  # noqa: E402
+import unittest  # noqa: E402
+
+sys.path[:] = _project_path if _isolated else [os.getcwd(), *_project_path]
+
+__unittest = True  # leaves this file out of tracebacks
+
+MESSAGE_LIMIT = 2000
+PASSED, SKIPPED, SUBTEST_SKIPPED, FAILED, ERROR = "passed", "skipped", "subtest skipped", "failure", "error"
+
+
+class Row:
+    """What was heard of one test."""
+
+    def __init__(self):
+        self.heard = set()
+        self.messages = []
+        self.started = time.perf_counter()
+        self.seconds = 0.0
+
+    def verdict(self):
+        for kind in (ERROR, FAILED, SKIPPED, PASSED):
+            if kind in self.heard:
+                return kind
+        return SKIPPED if SUBTEST_SKIPPED in self.heard else ERROR
+
+
+class Result(unittest.TextTestResult):
+    """The usual result, which also keeps a row for each test."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.rows = {}
+
+    def hear(self, test, kind, message=""):
+        row = self.rows.setdefault(names(test), Row())
+        row.heard.add(kind)
+        if message:
+            row.messages.append(message)
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.rows.setdefault(names(test), Row()).started = time.perf_counter()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        row = self.rows[names(test)]
+        row.seconds += time.perf_counter() - row.started
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.hear(test, PASSED)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.hear(test, ERROR, self.errors[-1][1])
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.hear(test, FAILED, self.failures[-1][1])
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is None:
+            self.hear(test, PASSED)
+        elif issubclass(err[0], test.failureException):
+            self.hear(test, FAILED, "%s\n%s" % (subtest, self.failures[-1][1]))
+        else:
+            self.hear(test, ERROR, "%s\n%s" % (subtest, self.errors[-1][1]))
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        is_subtest = hasattr(test, "test_case")
+        self.hear(test.test_case if is_subtest else test, SUBTEST_SKIPPED if is_subtest else SKIPPED, str(reason))
+
+    def addExpectedFailure(self, test, err):
+        super().addExpectedFailure(test, err)
+        self.hear(test, SKIPPED, "expected failure")
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.hear(test, FAILED, "unexpected success")
+
+
+def names(test):
+    """The two names of a row: the class, and the method or, for a fixture that broke, the fixture."""
+    whole = str(test.id())
+    method = getattr(test, "_testMethodName", None)
+    if method and whole.endswith("." + method):
+        return whole[: -len(method) - 1], method
+    fixture, bracket, owner = whole.partition(" (")
+    if bracket and owner.endswith(")"):
+        return owner[:-1], fixture
+    owner, _, name = whole.rpartition(".")
+    return owner, name
+
+
+def escaped(text):
+    """Text for an attribute; what XML 1.0 can't hold is shown as Python would show it."""
+    pieces = []
+    for char in text:
+        code = ord(char)
+        if char in '&<>"\n\r\t':
+            pieces.append("&#%d;" % code)
+        elif code < 0x20 or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF):
+            pieces.append("\\x%02x" % code if code < 0x100 else "\\u%04x" % code)
+        else:
+            pieces.append(char)
+    return "".join(pieces)
+
+
+def report(rows):
+    verdicts = [row.verdict() for row in rows.values()]
+    yield '<?xml version="1.0" encoding="utf-8"?>\n<testsuites>\n'
+    yield '<testsuite name="unittest" tests="%d" failures="%d" errors="%d" skipped="%d">\n' % (
+        len(verdicts),
+        verdicts.count(FAILED),
+        verdicts.count(ERROR),
+        verdicts.count(SKIPPED),
+    )
+    for ((owner, name), row), verdict in zip(rows.items(), verdicts):
+        yield '<testcase classname="%s" name="%s" time="%.3f">' % (escaped(owner), escaped(name), row.seconds)
+        if verdict != PASSED:
+            yield '<%s message="%s"/>' % (verdict, escaped("\n".join(row.messages)[:MESSAGE_LIMIT]))
+        yield "</testcase>\n"
+    yield "</testsuite>\n</testsuites>\n"
+
+
+def main(path, arguments, open=open):
+    class Runner(unittest.TextTestRunner):
+        resultclass = Result
+
+        def run(self, test):
+            result = super().run(test)
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.writelines(report(result.rows))
+            return result
+
+    program = os.path.basename(sys.executable) + " -m unittest"
+    unittest.main(module=None, argv=[program, *arguments], testRunner=Runner)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: unittest_junit.py REPORT [arguments of unittest...]")
+    main(os.path.abspath(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,114 @@
+//! The end of a run: the outcome on the forge, then in the database; or the job back in the queue.
+
+use std::sync::atomic::Ordering;
+
+use crate::domain::{Outcome, Refusal, Stage};
+use crate::forge::{Forge, ForgeError};
+use crate::pipeline::Stop;
+use crate::publish::report::Report;
+use crate::publish::{self, text};
+use crate::store::{Claimed, StoreError};
+
+use super::{Ended, Progress, Worker, millis};
+
+impl Worker {
+    /// Says the outcome on the issue, keeps the report, and ends the job. A forge that does not answer puts the job back: nothing is ended unsaid.
+    pub(super) async fn conclude(&self, claimed: &Claimed, forge: Option<&dyn Forge>, outcome: Outcome, mut report: Report) -> Ended {
+        report.close(&outcome);
+        if let Some(forge) = forge {
+            match say(forge, claimed, &outcome, &report).await {
+                Err(ForgeError::Unavailable { what, message, .. }) => {
+                    return self.put_back(claimed, forge, Stop::Later(format!("{what}: {message}"))).await;
+                }
+                Err(error) => tracing::warn!(%error, "the outcome could not be said on the issue"),
+                Ok(()) => {}
+            }
+        }
+        let text = self.write_report(claimed, &report).await;
+        match self.store.finish(claimed, &outcome, &text, self.parts.clock.as_ref(), self.ids.as_ref()).await {
+            Ok(()) => {}
+            Err(StoreError::LeaseLost(_)) => return Ended::LeaseLost,
+            Err(error) => {
+                tracing::error!(%error, "the outcome could not be written; the job is taken up again when its lease has run out");
+                return Ended::PutBack;
+            }
+        }
+        tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
+        self.wake.notify_one();
+        self.progress.send(Progress::Ended { run: claimed.run.0.clone(), outcome: outcome.clone(), report: Box::new(report) }).ok();
+        Ended::Outcome(outcome)
+    }
+
+    /// Ends a job for which there is nothing to say.
+    pub(super) async fn end_quietly(&self, claimed: &Claimed, reason: &str, mut report: Report) -> Ended {
+        let outcome = Outcome::Cancelled { by: reason.to_owned() };
+        report.close(&outcome);
+        let text = serde_json::to_string(&report).unwrap_or_default();
+        match self.store.finish(claimed, &outcome, &text, self.parts.clock.as_ref(), self.ids.as_ref()).await {
+            Ok(()) => {
+                tracing::info!(reason, "nothing to do");
+                self.wake.notify_one();
+                Ended::Quietly
+            }
+            Err(StoreError::LeaseLost(_)) => Ended::LeaseLost,
+            Err(error) => {
+                tracing::error!(%error, "the job could not be ended");
+                Ended::PutBack
+            }
+        }
+    }
+
+    /// Puts the job back with all that is finished.
+    pub(super) async fn put_back(&self, claimed: &Claimed, forge: &dyn Forge, stop: Stop) -> Ended {
+        let retry = millis(self.settings.retry);
+        let (stage, delay_ms, counts, why) = match stop {
+            Stop::LeaseLost => return Ended::LeaseLost,
+            Stop::ModelDown(why) => {
+                self.model_is_down.store(true, Ordering::Relaxed);
+                let body = text::working(&claimed.lease.job().0, Stage::WaitingForModel, &self.parts.settings.label);
+                if let Err(error) = publish::status(forge, &claimed.repo, claimed.issue, &claimed.lease.job().0, &body).await {
+                    tracing::warn!(%error, "the issue could not be told that the model is waited for");
+                }
+                (Stage::WaitingForModel, millis(self.settings.model_retry), false, why)
+            }
+            Stop::Later(why) => (Stage::Queued, retry, false, why),
+            Stop::TryAgain(_, why) => (Stage::Queued, retry, true, why),
+            Stop::Shutdown => (Stage::Queued, 0, false, "the service is being stopped".to_owned()),
+            Stop::Outcome(_) | Stop::Quiet(_) => return Ended::PutBack,
+        };
+        tracing::warn!(why, delay_ms, "the job is put back");
+        match self.store.put_back(&claimed.lease, stage, delay_ms, counts, self.parts.clock.as_ref()).await {
+            Ok(()) => {}
+            Err(StoreError::LeaseLost(_)) => return Ended::LeaseLost,
+            Err(error) => tracing::error!(%error, "the job could not be put back; it is taken up again when its lease has run out"),
+        }
+        Ended::PutBack
+    }
+
+    async fn write_report(&self, claimed: &Claimed, report: &Report) -> String {
+        let text = serde_json::to_string_pretty(report).unwrap_or_default();
+        let folder = self.parts.settings.runs.join(&claimed.run.0);
+        let written = async {
+            tokio::fs::create_dir_all(&folder).await?;
+            tokio::fs::write(folder.join("report.json"), &text).await
+        };
+        if let Err(error) = written.await {
+            tracing::warn!(%error, folder = %folder.display(), "the report could not be written to its folder; it is in the database");
+        }
+        text
+    }
+}
+
+async fn say(forge: &dyn Forge, claimed: &Claimed, outcome: &Outcome, report: &Report) -> Result<(), ForgeError> {
+    let job = &claimed.lease.job().0;
+    publish::status(forge, &claimed.repo, claimed.issue, job, &text::ended(job, outcome, report)).await?;
+    let no_fix = match outcome {
+        Outcome::NoPatch { .. } => true,
+        Outcome::Refused { reason, .. } => !Refusal::ALL.iter().any(|refusal| refusal.name() == reason),
+        _ => false,
+    };
+    if no_fix {
+        forge.add_label(&claimed.repo, claimed.issue, publish::NO_FIX).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Where a run of the worker is written down: in the database first, then for people on the issue.
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+
+use crate::domain::Stage;
+use crate::forge::Forge;
+use crate::leaf::Trajectory;
+use crate::pipeline::{Episodes, Record, Stop};
+use crate::publish::{self, text};
+use crate::store::{Checkpoint, Claimed, Lease, Store};
+
+use super::Progress;
+
+/// The record of one leased run.
+pub(super) struct JobRecord<'a> {
+    store: &'a Store,
+    claimed: &'a Claimed,
+    forge: &'a dyn Forge,
+    label: &'a str,
+    progress: &'a broadcast::Sender<Progress>,
+}
+
+impl<'a> JobRecord<'a> {
+    pub(super) const fn new(
+        store: &'a Store,
+        claimed: &'a Claimed,
+        forge: &'a dyn Forge,
+        label: &'a str,
+        progress: &'a broadcast::Sender<Progress>,
+    ) -> Self {
+        Self { store, claimed, forge, label, progress }
+    }
+}
+
+#[async_trait]
+impl Record for JobRecord<'_> {
+    async fn enter(&mut self, stage: Stage) -> Result<(), Stop> {
+        self.store.enter(&self.claimed.lease, stage).await?;
+        tracing::info!(stage = stage.name(), "entering");
+        self.progress.send(Progress::Stage { run: self.claimed.run.0.clone(), stage }).ok();
+        if stage == Stage::Admitting {
+            return Ok(());
+        }
+        let job = &self.claimed.lease.job().0;
+        let body = text::working(job, stage, self.label);
+        if let Err(error) = publish::status(self.forge, &self.claimed.repo, self.claimed.issue, job, &body).await {
+            tracing::warn!(%error, "the status comment could not be written; the work goes on");
+        }
+        Ok(())
+    }
+
+    async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
+        Ok(self.store.keep(&self.claimed.lease, checkpoint).await?)
+    }
+
+    fn step(&mut self, trajectory: &Trajectory) {
+        let done = trajectory.progress();
+        self.progress.send(Progress::Step { run: self.claimed.run.0.clone(), step: done.steps, tools: done.tools }).ok();
+    }
+}
+
+/// Ties a job to the act of setting its label.
+pub(super) struct JobEpisodes<'a> {
+    pub(super) store: &'a Store,
+    pub(super) lease: &'a Lease,
+}
+
+#[async_trait]
+impl Episodes for JobEpisodes<'_> {
+    async fn name(&self, episode: &str, requested_by: &str) -> Result<(), Stop> {
+        Ok(self.store.name_episode(self.lease, episode, requested_by).await?)
+    }
+}

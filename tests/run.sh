@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bash deploy/install-needs.sh \
+  "git=git=the tests clone and push for real" \
+  "bwrap=bubblewrap=the tests run the real sandbox" \
+  "python3=python3=the tests run real Python test suites" \
+  "cc=build-essential=links the programs"
+for component in rustfmt clippy; do
+  cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+done
+
+step() { printf '\n== %s\n' "$*"; }
+step "format";  cargo fmt --check
+step "lints";   cargo clippy --locked --all-targets -- -D warnings
+step "lints of the program inside the sandbox, built alone"; cargo clippy --locked --no-default-features --bin frognano-tools -- -D warnings
+step "static frognano-tools"
+host=$(rustc -vV | sed -n 's/^host: //p')
+flags="CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_RUSTFLAGS"
+env "$flags=-C target-feature=+crt-static" cargo build --locked --release --no-default-features --bin frognano-tools --target "$host"
+export FROGNANO_TOOLS="$PWD/target/$host/release/frognano-tools"
+step "tests";   cargo test --locked "$@"
