@@ -4,7 +4,9 @@
 
 mod demo_forge;
 mod leaf_loop;
+mod leaf_vectors;
 mod model_client;
 mod sandbox;
+mod tools;
 mod verify;
 mod webhooks;
