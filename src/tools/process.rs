@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -116,6 +117,9 @@ impl Processes {
         out: &mut dyn Sink,
         err: &mut dyn Sink,
     ) -> io::Result<Ended> {
+        if self.is_crowded() {
+            self.end_all();
+        }
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
         let (child, out_pipe, err_pipe) = self.spawn(command)?;
@@ -163,6 +167,12 @@ impl Processes {
         Ok(ended)
     }
 
+    /// Whether what was left in the background takes so much of the allowed processes that a shell may not get the few it needs.
+    fn is_crowded(&mut self) -> bool {
+        let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NPROC) else { return false };
+        !self.reap_all() && descendants(getpid()).iter().map(|process| process.threads).sum::<u64>() > limit / 4 * 3
+    }
+
     /// Starts the command; when there is no room for one more process, the background processes of earlier calls make way.
     fn spawn(&mut self, mut command: Command) -> io::Result<(Pid, PipeReader, PipeReader)> {
         let (out_pipe, out_end) = io::pipe()?;
@@ -201,8 +211,8 @@ impl Processes {
             if self.is_init {
                 let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
             } else {
-                for pid in descendants(getpid()) {
-                    let _ = kill(pid, Signal::SIGKILL);
+                for process in descendants(getpid()) {
+                    let _ = kill(process.pid, Signal::SIGKILL);
                 }
             }
             let none_left = self.reap_all();
@@ -298,28 +308,36 @@ fn rounded_up(time: Duration) -> PollTimeout {
     PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
 }
 
+/// A process below this program.
+struct Descendant {
+    pid: Pid,
+    threads: u64,
+}
+
 /// All processes below `root`, by the parents that `/proc` names.
-fn descendants(root: Pid) -> Vec<Pid> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+fn descendants(root: Pid) -> Vec<Descendant> {
+    let mut children: BTreeMap<i32, Vec<Descendant>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if let Some(parent) = parent_of(pid) {
-            children.entry(parent).or_default().push(pid);
+        if let Some((parent, threads)) = parent_and_threads(pid) {
+            children.entry(parent).or_default().push(Descendant { pid: Pid::from_raw(pid), threads });
         }
     }
     let mut found = Vec::new();
     let mut next = vec![root.as_raw()];
     while let Some(pid) = next.pop() {
         for child in children.remove(&pid).unwrap_or_default() {
-            found.push(Pid::from_raw(child));
-            next.push(child);
+            next.push(child.pid.as_raw());
+            found.push(child);
         }
     }
     found
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// The fourth and the twentieth field of `/proc/PID/stat`; the second one is a name in parentheses that may hold anything.
+fn parent_and_threads(pid: i32) -> Option<(i32, u64)> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;
-    std::str::from_utf8(&stat[after_name + 1..]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    let mut fields = std::str::from_utf8(&stat[after_name + 1..]).ok()?.split_whitespace();
+    Some((fields.nth(1)?.parse().ok()?, fields.nth(15)?.parse().ok()?))
 }

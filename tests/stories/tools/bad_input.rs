@@ -111,17 +111,21 @@ fn arguments_of_every_wrong_type_get_an_observation() {
 #[test]
 fn searches_end_whatever_the_pattern_and_the_links_are() {
     let mut program = Program::start();
-    let deep: String = "d/".repeat(60);
-    program.write(&format!("{deep}f"), "");
+    program.write(&format!("{}f", "d/".repeat(60)), "");
+    assert!(
+        program.call("Glob", json!({"pattern": "**/**/**/*"})).contains("more files"),
+        "60 folders can be split in more than 1,000 ways"
+    );
+    for pattern in ["*/**/*/**/*/**/f".to_owned(), "**/".repeat(500), "*".repeat(5_000), "[".repeat(5_000)] {
+        assert!(!program.call("Glob", json!({"pattern": pattern})).is_empty());
+    }
     for name in ["left", "right"] {
         symlink(".", program.path(name)).unwrap();
     }
-    for pattern in ["**", "**/**/**/*", "*/**/*/**/*/**/f", &"**/".repeat(500), &"*".repeat(5_000), &"[".repeat(5_000)] {
-        let before = Instant::now();
-        let observation = program.call("Glob", json!({"pattern": pattern}));
-        assert!(!observation.is_empty());
-        assert!(before.elapsed() < Duration::from_secs(30), "{pattern}: {:?}", before.elapsed());
-    }
+    let before = Instant::now();
+    let observation = program.call("Glob", json!({"pattern": "**"}));
+    assert!(observation.ends_with("use a narrower pattern"), "{observation}");
+    assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
 }
 
 #[test]
