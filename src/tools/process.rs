@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit};
@@ -122,10 +123,10 @@ impl Processes {
         }
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        let (child, out_pipe, err_pipe) = self.spawn(command)?;
+        let (mut child, out_pipe, err_pipe) = self.spawn(command)?;
         let mut streams = [Stream { pipe: Some(out_pipe), sink: out }, Stream { pipe: Some(err_pipe), sink: err }];
         // A child that ended before its signal was watched again.
-        let mut exit = self.reap(Some(child));
+        let mut exit = self.reap(Some(&mut child));
         let ended = loop {
             if let Some(code) = exit {
                 last_words(&mut streams)?;
@@ -155,10 +156,10 @@ impl Processes {
                 self.closed_since = Some(Instant::now());
             }
             streams.iter_mut().for_each(|stream| stream.read(4 * CHUNK));
-            exit = self.reap(Some(child));
+            exit = self.reap(Some(&mut child));
         };
         if !matches!(ended, Ended::Exited(_)) {
-            let _ = killpg(child, Signal::SIGKILL);
+            let _ = killpg(pid_of(&child), Signal::SIGKILL);
             self.end_all();
             streams.iter_mut().for_each(|stream| stream.read(1 << 20));
         }
@@ -174,7 +175,7 @@ impl Processes {
     }
 
     /// Starts the command; when there is no room for one more process, the background processes of earlier calls make way.
-    fn spawn(&mut self, mut command: Command) -> io::Result<(Pid, PipeReader, PipeReader)> {
+    fn spawn(&mut self, mut command: Command) -> io::Result<(Child, PipeReader, PipeReader)> {
         let (out_pipe, out_end) = io::pipe()?;
         let (err_pipe, err_end) = io::pipe()?;
         for pipe in [&out_pipe, &err_pipe] {
@@ -192,8 +193,7 @@ impl Processes {
             }
             other => other?,
         };
-        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        Ok((Pid::from_raw(pid), out_pipe, err_pipe))
+        Ok((child, out_pipe, err_pipe))
     }
 
     /// Starts the command with no signal blocked, since it inherits what is.
@@ -230,21 +230,32 @@ impl Processes {
     }
 
     /// Reaps what has ended, and gives the exit status of `watched` if it was among it.
-    fn reap(&mut self, watched: Option<Pid>) -> Option<i32> {
+    fn reap(&mut self, mut watched: Option<&mut Child>) -> Option<i32> {
         while self.signals.read_signal().is_ok_and(|signal| signal.is_some()) {}
-        let mut exit = None;
+        let mut exit = watched.as_mut().and_then(|child| child.try_wait().ok()?).map(status_of);
+        let watched = watched.map(|child| pid_of(child));
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) if Some(pid) == watched => exit = Some(code),
                 Ok(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == watched => exit = Some(-(signal as i32)),
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return exit,
-                // The status of a process that a real-time signal ended has no name here.
-                Err(Errno::EINVAL) if watched.is_some_and(|pid| kill(pid, None) == Err(Errno::ESRCH)) => exit = exit.or(Some(-34)),
+                // Reaped, but by a real-time signal, which has no name here.
+                Err(Errno::EINVAL) if watched.is_some_and(|pid| kill(pid, None) == Err(Errno::ESRCH)) => {
+                    exit = exit.or(Some(-libc::SIGRTMIN()))
+                }
                 Ok(_) | Err(Errno::EINVAL | Errno::EINTR) => {}
                 Err(_) => return exit,
             }
         }
     }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+fn status_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| -signal)).unwrap_or(-1)
 }
 
 impl Stream<'_> {

@@ -8,15 +8,21 @@ use crate::tools::Program;
 
 const VECTORS: &str = include_str!("../fixtures/leaf/vectors.jsonl");
 
-/// Where a row's note says that we do better: the observation that we give instead, and what must be in which file.
-fn better(id: &str) -> Option<(Option<&'static str>, Option<(&'static str, &'static [u8])>)> {
-    Some(match id {
+/// What is expected instead where a row's note says that we do better.
+struct Better {
+    observation: Option<&'static str>,
+    file: Option<(&'static str, &'static [u8])>,
+}
+
+fn better(id: &str) -> Better {
+    let (observation, file): (_, Option<(_, &[u8])>) = match id {
         "edit-match-spans-crlf-as-lf" => (None, Some(("w.txt", b"1\r\n2\r\nthree\r\n"))),
         "edit-crlf-single-line" => (None, Some(("w.txt", b"one\r\n2\r\nthree\r\n"))),
         "edit-invalid-utf8-elsewhere" => (None, Some(("l1.py", b"# caf\xe9\nx = 2\n"))),
         "bash-invalid-utf8-output" => (Some("Exit code: 0\nSTDOUT:\n\u{fffd}\u{fffd}\nSTDERR:\n"), None),
-        _ => return None,
-    })
+        _ => (None, None),
+    };
+    Better { observation, file }
 }
 
 #[test]
@@ -41,9 +47,9 @@ fn check(row: &Value) {
     let workdir = program.workdir().display().to_string();
     let args = serde_json::from_str(&row["args"].to_string().replace("${WORKDIR}", &workdir)).unwrap();
     let expected = row["observation"].as_str().unwrap().replace("${WORKDIR}", &workdir);
-    let (instead, file) = better(id).unwrap_or_default();
-    assert_eq!(program.call(row["tool"].as_str().unwrap(), args), instead.map_or(expected, str::to_owned), "{id}");
-    match file {
+    let better = better(id);
+    assert_eq!(program.call(row["tool"].as_str().unwrap(), args), better.observation.map_or(expected, str::to_owned), "{id}");
+    match better.file {
         Some((name, content)) => assert_eq!(program.content(name), content, "{id}"),
         None => {
             for (name, content) in row["after"].as_object().unwrap() {

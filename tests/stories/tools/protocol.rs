@@ -152,7 +152,7 @@ fn a_run_reports_and_leaves_nothing_alive() {
 
     let before = Instant::now();
     let ran = program.run("trap '' TERM INT HUP; echo $$ > self; echo begun; while :; do sleep 0.01; done", 300);
-    assert!((300..400).contains(&before.elapsed().as_millis()), "{:?}", before.elapsed());
+    assert!((300..2_000).contains(&before.elapsed().as_millis()), "{:?}", before.elapsed());
     assert_eq!((&ran["exit_code"], &ran["stdout"]), (&Value::Null, &json!("begun\n")));
     assert!(!is_alive(&String::from_utf8(program.content("self")).unwrap()));
 }
@@ -174,7 +174,7 @@ fn the_end_of_the_input_ends_a_running_command() {
     let before = Instant::now();
     program.close_input();
     assert!(program.wait().success());
-    assert!(before.elapsed() < Duration::from_millis(500), "{:?}", before.elapsed());
+    assert!(before.elapsed() < Duration::from_secs(2), "{:?}", before.elapsed());
     assert!(!is_alive(&pid));
 }
 
