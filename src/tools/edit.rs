@@ -43,6 +43,7 @@ pub(super) fn edit(workdir: &Workdir, args: &Args) -> Result<String, Exception> 
         }
         _ => {}
     }
+    let new = if bytes.windows(2).any(|pair| pair == b"\r\n") { new.replace("\r\n", "\n") } else { new };
     let changed = difference(&old, &new);
     let mut updated = Vec::with_capacity(bytes.len());
     let mut kept = 0;

@@ -19,6 +19,8 @@ mod process;
 mod python;
 mod read;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tree;
 mod unpack;

@@ -8,6 +8,7 @@ use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, VsockAddr, connect, socket};
 use serde::{Deserialize, Serialize};
 
@@ -40,31 +41,35 @@ pub(super) struct Attempt {
 }
 
 /// Tries all targets at once; each has 300 ms, and one that takes longer is not reached.
-pub(super) fn probe(targets: Vec<Target>) -> Vec<Attempt> {
+///
+/// # Errors
+/// When a target could not be tried at all (a bad address, no room for the attempt): that proves nothing, and must not look like a closed wall.
+pub(super) fn probe(targets: Vec<Target>) -> Result<Vec<Attempt>, String> {
     let deadline = Instant::now() + PATIENCE;
-    let waiting: Vec<_> = targets
-        .into_iter()
-        .map(|target| {
-            let (sender, receiver) = channel();
-            let (kind, address) = (target.kind, target.address.clone());
-            let started = std::thread::Builder::new().spawn(move || sender.send(attempt(kind, &address)));
-            (target, started.map(|_| receiver))
-        })
-        .collect();
-    waiting
-        .into_iter()
-        .map(|(target, receiver)| {
-            let result = receiver.and_then(|receiver| {
-                let left = deadline.saturating_duration_since(Instant::now());
-                receiver.recv_timeout(left).unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within 300 ms")))
-            });
-            let (reached, why) = match result {
-                Ok(what) => (true, what.to_owned()),
-                Err(why) => (false, why.to_string()),
-            };
-            Attempt { kind: target.kind, address: target.address, reached, why }
-        })
-        .collect()
+    let mut waiting = Vec::new();
+    for target in targets {
+        let (sender, receiver) = channel();
+        let (kind, address) = (target.kind, target.address.clone());
+        let started = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || sender.send(attempt(kind, &address)));
+        started.map_err(|why| format!("{:?} could not be tried: {why}", target.address))?;
+        waiting.push((target, receiver));
+    }
+    let mut attempts = Vec::new();
+    for (Target { kind, address }, receiver) in waiting {
+        let (reached, why) = match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok(what)) => (true, what.to_owned()),
+            Ok(Err(why)) if was_not_tried(&why) => return Err(format!("{address:?} could not be tried: {why}")),
+            Ok(Err(why)) => (false, why.to_string()),
+            Err(_) => (false, "no answer within 300 ms".to_owned()),
+        };
+        attempts.push(Attempt { kind, address, reached, why });
+    }
+    Ok(attempts)
+}
+
+fn was_not_tried(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::InvalidInput
+        || matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
 }
 
 fn attempt(kind: Kind, address: &str) -> io::Result<&'static str> {

@@ -8,14 +8,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -116,12 +118,15 @@ impl Processes {
         out: &mut dyn Sink,
         err: &mut dyn Sink,
     ) -> io::Result<Ended> {
+        if self.is_crowded() {
+            self.end_all();
+        }
         let started = Instant::now();
         let deadline = started.checked_add(timeout);
-        let (child, out_pipe, err_pipe) = self.spawn(command)?;
+        let (mut child, out_pipe, err_pipe) = self.spawn(command)?;
         let mut streams = [Stream { pipe: Some(out_pipe), sink: out }, Stream { pipe: Some(err_pipe), sink: err }];
         // A child that ended before its signal was watched again.
-        let mut exit = self.reap(Some(child));
+        let mut exit = self.reap(Some(&mut child));
         let ended = loop {
             if let Some(code) = exit {
                 last_words(&mut streams)?;
@@ -151,10 +156,10 @@ impl Processes {
                 self.closed_since = Some(Instant::now());
             }
             streams.iter_mut().for_each(|stream| stream.read(4 * CHUNK));
-            exit = self.reap(Some(child));
+            exit = self.reap(Some(&mut child));
         };
-        if ended != Ended::Exited(exit.unwrap_or_default()) {
-            let _ = killpg(child, Signal::SIGKILL);
+        if !matches!(ended, Ended::Exited(_)) {
+            let _ = killpg(pid_of(&child), Signal::SIGKILL);
             self.end_all();
             streams.iter_mut().for_each(|stream| stream.read(1 << 20));
         }
@@ -163,8 +168,14 @@ impl Processes {
         Ok(ended)
     }
 
+    /// Whether what was left in the background takes so much of the allowed processes that a shell may not get the few it needs.
+    fn is_crowded(&mut self) -> bool {
+        let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NPROC) else { return false };
+        !self.reap_all() && descendants(getpid()).iter().map(|process| process.threads).sum::<u64>() > limit / 4 * 3
+    }
+
     /// Starts the command; when there is no room for one more process, the background processes of earlier calls make way.
-    fn spawn(&mut self, mut command: Command) -> io::Result<(Pid, PipeReader, PipeReader)> {
+    fn spawn(&mut self, mut command: Command) -> io::Result<(Child, PipeReader, PipeReader)> {
         let (out_pipe, out_end) = io::pipe()?;
         let (err_pipe, err_end) = io::pipe()?;
         for pipe in [&out_pipe, &err_pipe] {
@@ -182,8 +193,7 @@ impl Processes {
             }
             other => other?,
         };
-        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        Ok((Pid::from_raw(pid), out_pipe, err_pipe))
+        Ok((child, out_pipe, err_pipe))
     }
 
     /// Starts the command with no signal blocked, since it inherits what is.
@@ -201,8 +211,8 @@ impl Processes {
             if self.is_init {
                 let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
             } else {
-                for pid in descendants(getpid()) {
-                    let _ = kill(pid, Signal::SIGKILL);
+                for process in descendants(getpid()) {
+                    let _ = kill(process.pid, Signal::SIGKILL);
                 }
             }
             let none_left = self.reap_all();
@@ -220,21 +230,32 @@ impl Processes {
     }
 
     /// Reaps what has ended, and gives the exit status of `watched` if it was among it.
-    fn reap(&mut self, watched: Option<Pid>) -> Option<i32> {
+    fn reap(&mut self, mut watched: Option<&mut Child>) -> Option<i32> {
         while self.signals.read_signal().is_ok_and(|signal| signal.is_some()) {}
-        let mut exit = None;
+        let mut exit = watched.as_mut().and_then(|child| child.try_wait().ok()?).map(status_of);
+        let watched = watched.map(|child| pid_of(child));
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) if Some(pid) == watched => exit = Some(code),
                 Ok(WaitStatus::Signaled(pid, signal, _)) if Some(pid) == watched => exit = Some(-(signal as i32)),
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return exit,
-                // The status of a process that a real-time signal ended has no name here.
-                Err(Errno::EINVAL) if watched.is_some_and(|pid| kill(pid, None) == Err(Errno::ESRCH)) => exit = exit.or(Some(-34)),
+                // Reaped, but by a real-time signal, which has no name here.
+                Err(Errno::EINVAL) if watched.is_some_and(|pid| kill(pid, None) == Err(Errno::ESRCH)) => {
+                    exit = exit.or(Some(-libc::SIGRTMIN()))
+                }
                 Ok(_) | Err(Errno::EINVAL | Errno::EINTR) => {}
                 Err(_) => return exit,
             }
         }
     }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+fn status_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| -signal)).unwrap_or(-1)
 }
 
 impl Stream<'_> {
@@ -298,28 +319,36 @@ fn rounded_up(time: Duration) -> PollTimeout {
     PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
 }
 
+/// A process below this program.
+struct Descendant {
+    pid: Pid,
+    threads: u64,
+}
+
 /// All processes below `root`, by the parents that `/proc` names.
-fn descendants(root: Pid) -> Vec<Pid> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+fn descendants(root: Pid) -> Vec<Descendant> {
+    let mut children: BTreeMap<i32, Vec<Descendant>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if let Some(parent) = parent_of(pid) {
-            children.entry(parent).or_default().push(pid);
+        if let Some((parent, threads)) = parent_and_threads(pid) {
+            children.entry(parent).or_default().push(Descendant { pid: Pid::from_raw(pid), threads });
         }
     }
     let mut found = Vec::new();
     let mut next = vec![root.as_raw()];
     while let Some(pid) = next.pop() {
         for child in children.remove(&pid).unwrap_or_default() {
-            found.push(Pid::from_raw(child));
-            next.push(child);
+            next.push(child.pid.as_raw());
+            found.push(child);
         }
     }
     found
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+/// The fourth and the twentieth field of `/proc/PID/stat`; the second one is a name in parentheses that may hold anything.
+fn parent_and_threads(pid: i32) -> Option<(i32, u64)> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after_name = stat.iter().rposition(|byte| *byte == b')')?;
-    std::str::from_utf8(&stat[after_name + 1..]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    let mut fields = std::str::from_utf8(&stat[after_name + 1..]).ok()?.split_whitespace();
+    Some((fields.nth(1)?.parse().ok()?, fields.nth(15)?.parse().ok()?))
 }

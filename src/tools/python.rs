@@ -219,7 +219,7 @@ const MOST_DIGITS: usize = 4_300;
 
 fn int_of_text(text: &str) -> Result<i64, Exception> {
     let invalid = || Exception::value(format!("invalid literal for int() with base 10: {}", repr_str(text)));
-    let trimmed = text.trim_matches(is_space);
+    let trimmed = trim_number(text);
     let (negative, digits) = match trimmed.strip_prefix(['+', '-']) {
         Some(digits) => (trimmed.starts_with('-'), digits),
         None => (false, trimmed),
@@ -233,6 +233,11 @@ fn int_of_text(text: &str) -> Result<i64, Exception> {
     }
     let size = digits.bytes().fold(0_i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     Ok(if negative { -size } else { size })
+}
+
+/// Without the space around a number; in a text of ASCII alone the separators from 0x1c to 0x1f don't count as such.
+fn trim_number(text: &str) -> &str {
+    text.trim_matches(|character| is_space(character) && !(text.is_ascii() && ('\x1c'..='\x1f').contains(&character)))
 }
 
 /// ASCII digits of a text of decimal digits of any script, single underscores between them being left out; none when it is something else.
@@ -283,7 +288,7 @@ pub(super) fn float(value: &Value) -> Result<f64, Exception> {
 fn float_of_text(text: &str) -> Option<f64> {
     let mut plain = String::with_capacity(text.len());
     let mut before = None;
-    let mut characters = text.trim_matches(is_space).chars().peekable();
+    let mut characters = trim_number(text).chars().peekable();
     while let Some(character) = characters.next() {
         let is_between_digits =
             before.is_some_and(|before| decimal(before).is_some()) && characters.peek().is_some_and(|next| decimal(*next).is_some());

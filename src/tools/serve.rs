@@ -142,7 +142,7 @@ impl Room {
             Some("take") => take(body, payload),
             Some("run") => self.run(body)?,
             Some("probe") => match serde_json::from_value(body.get("targets").cloned().unwrap_or_default()) {
-                Ok(targets) => Answer::Plain(json!({"probed": probe::probe(targets)})),
+                Ok(targets) => probe::probe(targets).map_or_else(failed, |attempts| Answer::Plain(json!({"probed": attempts}))),
                 Err(why) => failed(format!("the targets of a probe can't be understood: {why}")),
             },
             Some(op) => failed(format!("unknown op {op:?}; known are put, list, take, run and probe")),
@@ -177,8 +177,7 @@ impl Room {
 }
 
 fn put(body: &Value, mut payload: Payload) -> Answer {
-    let unpacked = folder(body).and_then(|_| bytes_are_named(body)).and(folder(body));
-    let folder = match unpacked {
+    let folder = match bytes_are_named(body).and_then(|()| folder(body)) {
         Ok(folder) => folder,
         Err(error) => return failed(error),
     };
