@@ -21,12 +21,7 @@ const TEST_FILES_READ: usize = 300;
 pub fn detect(files: &dyn TreeFiles) -> Option<TestCommand> {
     let tree = Tree::look_at(files);
     let by_make = || tree.make().filter(|command| command.kind != Runner::Make);
-    tree.pytest()
-        .or_else(by_make)
-        .or_else(|| tree.unittest())
-        .or_else(|| tree.tox())
-        .or_else(|| tree.nox())
-        .or_else(|| tree.make())
+    tree.pytest().or_else(by_make).or_else(|| tree.unittest()).or_else(|| tree.tox()).or_else(|| tree.nox()).or_else(|| tree.make())
 }
 
 struct Tree<'a> {
@@ -227,7 +222,10 @@ mod tests {
         assert_eq!(detected(&[("noxfile.py", ""), make]).kind, Runner::Nox);
         assert_eq!(detected(&[make]).shown, "make test");
         assert_eq!(detected(&[unittest, make]).kind, Runner::Unittest);
-        assert_eq!(detected(&[unittest, ("Makefile", "test:\n\tpython3 -m unittest -v tests.all\n")]).shown, "python3 -m unittest -v tests.all");
+        assert_eq!(
+            detected(&[unittest, ("Makefile", "test:\n\tpython3 -m unittest -v tests.all\n")]).shown,
+            "python3 -m unittest -v tests.all"
+        );
         assert_eq!(detected(&[unittest, ("Makefile", "test := 1\ntests:\n")]).kind, Runner::Unittest);
         assert!(detect(&Files(BTreeMap::from([("src/a.py", "import pytest\n")]))).is_none());
     }
