@@ -94,6 +94,9 @@ impl Fix {
         let mut complaints = Vec::new();
         let text = read_issue(&self.issue).map_err(|why| complaints.push(format!("--issue {why}"))).ok();
         let repo = repository(&self.repo).map_err(|why| complaints.push(format!("--repo {}: {why}", self.repo.display()))).ok();
+        if self.test.as_ref().is_some_and(|test| test.trim().is_empty()) {
+            complaints.push("--test: the command is empty".to_owned());
+        }
         let model = self.model().map_err(|why| complaints.push(why)).ok();
         let file = self.file().map_err(|more| complaints.extend(more)).ok();
         if complaints.is_empty()
