@@ -43,7 +43,12 @@ for folder in "$here"/*/; do
   name=$(basename "$folder")
   repo="$work/sdists/$name" out="$work/$name-out"
   [ -f "$folder/expect.json" ] || continue
-  if ! (prepare "$folder" "$repo") >"$work/$name.log" 2>&1; then
+  # Not as a condition: bash would go on after a step that failed.
+  set +e
+  (set -e; prepare "$folder" "$repo") >"$work/$name.log" 2>&1
+  prepared=$?
+  set -e
+  if [ "$prepared" -ne 0 ]; then
     echo "$name: FAILED: the repository could not be made: $(tail -n 3 "$work/$name.log" | tr '\n' ' ')"
     failed=$((failed + 1))
     continue
