@@ -73,7 +73,7 @@ impl Fix {
         let mut record = Watched { bar: Bar::new() };
         let (outcome, report) = prepared.solve(&mut record, cancel).await;
         record.bar.end();
-        if let Err(error) = write_out(&self.out, &report) {
+        if let Err(error) = write_out(&self.out, &outcome, &report) {
             say(&format!("frognano-bot: {}: can't be written: {error}", self.out.display()));
             return ExitCode::from(1);
         }
@@ -93,14 +93,16 @@ impl Fix {
     async fn prepare(&self) -> Result<Prepared, Vec<String>> {
         let mut complaints = Vec::new();
         let text = read_issue(&self.issue).map_err(|why| complaints.push(format!("--issue {why}"))).ok();
-        let repo = std::fs::canonicalize(&self.repo).ok().filter(|repo| repo.is_dir());
-        if repo.is_none() {
-            complaints.push(format!("--repo {}: there is no such folder", self.repo.display()));
+        let repo = repository(&self.repo).map_err(|why| complaints.push(format!("--repo {}: {why}", self.repo.display()))).ok();
+        if self.test.as_ref().is_some_and(|test| test.trim().is_empty()) {
+            complaints.push("--test: the command is empty".to_owned());
         }
         let model = self.model().map_err(|why| complaints.push(why)).ok();
         let file = self.file().map_err(|more| complaints.extend(more)).ok();
-        if let Err(error) = std::fs::create_dir_all(&self.out) {
-            complaints.push(format!("--out {}: can't be made: {error}", self.out.display()));
+        if complaints.is_empty()
+            && let Err(error) = make_out(&self.out)
+        {
+            complaints.push(format!("--out {}: can't be made or written: {error}", self.out.display()));
         }
         let data = tempfile::Builder::new().prefix("frognano-").tempdir().map_err(|error| vec![format!("no temporary folder: {error}")])?;
         open_for_the_sandbox(data.path());
@@ -157,7 +159,8 @@ async fn assemble(
 struct Prepared {
     parts: pipeline::Parts,
     text: IssueText,
-    repo: PathBuf,
+    /// Its absolute path.
+    repo: String,
     out: PathBuf,
     _data: tempfile::TempDir,
 }
@@ -178,7 +181,7 @@ impl Prepared {
             cancel,
             stage_began: None,
         };
-        let remote = Remote { url: format!("file://{}", self.repo.display()), credential: None };
+        let remote = Remote { url: self.repo.clone(), credential: None };
         let solved = match pipeline::start_from_folder(&mut work, &remote).await {
             Ok(start) => pipeline::propose(&mut work, &start).await.map(|_| ()),
             Err(stop) => Err(stop),
@@ -221,9 +224,38 @@ fn read_issue(path: &Path) -> Result<IssueText, String> {
     if title.is_empty() { Err(format!("{}: is empty", path.display())) } else { Ok(IssueText { title, body: body.trim().to_owned() }) }
 }
 
-fn write_out(out: &Path, report: &Report) -> std::io::Result<()> {
+/// The absolute path of a repository as git takes it: the path and no `file://` address, in which a `%` would not be itself.
+fn repository(folder: &Path) -> Result<String, String> {
+    let top = std::fs::canonicalize(folder).ok().filter(|top| top.is_dir()).ok_or("there is no such folder")?;
+    let is_repository = |folder: &Path| folder.join(".git").exists() || (folder.join("HEAD").is_file() && folder.join("objects").is_dir());
+    if !is_repository(&top) {
+        return Err(match top.ancestors().find(|above| is_repository(above)) {
+            Some(above) => format!("it is a folder of the git repository {}; give that", above.display()),
+            None => "it is no git repository; make it one with git init, and commit its files".to_owned(),
+        });
+    }
+    top.into_os_string().into_string().map_err(|_| "its path is not UTF-8".to_owned())
+}
+
+/// What an earlier run wrote there must not be taken for what this one writes.
+fn make_out(out: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(out)?;
+    for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md"] {
+        match std::fs::remove_file(out.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    tempfile::tempfile_in(out).map(|_| ())
+}
+
+/// The pull request is written where a patch was proposed.
+fn write_out(out: &Path, outcome: &Outcome, report: &Report) -> std::io::Result<()> {
     std::fs::write(out.join("report.json"), serde_json::to_string_pretty(report).unwrap_or_default())?;
-    std::fs::write(out.join("pull-request.md"), text::pull_request(report, 0))
+    match outcome {
+        Outcome::Proposed { .. } => std::fs::write(out.join("pull-request.md"), text::pull_request(report, 0)),
+        _ => Ok(()),
+    }
 }
 
 fn tell(outcome: &Outcome, report: &Report, out: &Path) {
@@ -291,5 +323,33 @@ impl Record for Watched {
     fn step(&mut self, trajectory: &Trajectory) {
         let done = trajectory.progress();
         self.bar.step(done.steps, &done.tools);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{make_out, repository};
+
+    #[test]
+    fn only_the_top_of_a_repository_is_taken() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().canonicalize().unwrap();
+        std::fs::create_dir_all(path.join("a%41 b/sub")).unwrap();
+        assert!(repository(&path.join("nothing")).unwrap_err().contains("no such folder"));
+        assert!(repository(&path.join("a%41 b")).unwrap_err().contains("no git repository"));
+        std::fs::create_dir(path.join("a%41 b/.git")).unwrap();
+        assert_eq!(repository(&path.join("a%41 b")).unwrap(), path.join("a%41 b").display().to_string());
+        assert!(repository(&path.join("a%41 b/sub")).unwrap_err().contains("a%41 b; give that"));
+    }
+
+    #[test]
+    fn what_an_earlier_run_wrote_is_gone() {
+        let out = tempfile::tempdir().unwrap();
+        for name in ["patch.diff", "mine.txt"] {
+            std::fs::write(out.path().join(name), "old").unwrap();
+        }
+        make_out(out.path()).unwrap();
+        assert!(!out.path().join("patch.diff").exists() && out.path().join("mine.txt").exists());
+        assert!(make_out(&out.path().join("mine.txt")).is_err());
     }
 }

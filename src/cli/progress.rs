@@ -36,15 +36,16 @@ impl Bar {
     }
 
     fn tell(&self, text: &str) {
+        let before = self.bar.message();
+        if before == text {
+            return;
+        }
         if self.lines {
             super::say(text);
-        } else if self.bar.message() != text {
-            let before = self.bar.message();
-            if !before.is_empty() {
-                self.bar.println(format!("  \u{2713} {before}"));
-            }
-            self.bar.set_message(text.to_owned());
+        } else if !before.is_empty() {
+            self.bar.println(format!("  \u{2713} {before}"));
         }
+        self.bar.set_message(text.to_owned());
     }
 
     /// Takes the bar away.

@@ -55,6 +55,8 @@ impl Mirrors {
             "--no-tags",
             "--no-recurse-submodules",
             "--no-write-fetch-head",
+            // A folder of this machine may be a shallow clone: its branch would be left out silently.
+            "--update-shallow",
             "--end-of-options",
             &remote.url,
             &refspec,
@@ -219,4 +221,34 @@ fn size_of(folder: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Mirrors, Remote};
+    use crate::git::Git;
+
+    #[tokio::test]
+    async fn a_shallow_clone_in_a_folder_with_an_odd_name_is_fetched() {
+        let state = tempfile::tempdir().unwrap();
+        let git = Git::new(state.path()).await.unwrap();
+        let (full, shallow) = (state.path().join("full"), state.path().join("shallow 100%41 'é"));
+        std::fs::create_dir_all(&full).unwrap();
+        git.run(&full, &["init", "--quiet", "--template="]).await.unwrap();
+        for message in ["one", "two"] {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "--quiet", "--allow-empty", "-m", message];
+            git.run(&full, &who).await.unwrap();
+        }
+        let url = format!("file://{}", full.display());
+        git.run(state.path(), &["clone", "--quiet", "--depth=1", &url, &shallow.display().to_string()]).await.unwrap();
+
+        let mirrors = Mirrors::new(git.clone(), state.path().join("mirrors"), 1 << 30, Duration::from_secs(60));
+        let remote = Remote { url: shallow.display().to_string(), credential: None };
+        let (mirror, base) = mirrors.fetch("local", &remote, "HEAD", "main").await.unwrap();
+        let tip = git.run(&full, &["rev-parse", "HEAD"]).await.unwrap();
+        assert_eq!(base.as_str(), String::from_utf8_lossy(&tip).trim());
+        assert!(mirror.tree(&base).await.unwrap().entries.is_empty());
+    }
 }

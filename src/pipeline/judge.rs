@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::domain::{BlobMode, ChangedFile, Severity, Stage, TestRun};
 use crate::git::Tree;
 use crate::guard::{self, GuardedPatch, Limits};
 use crate::leaf::Preset;
 use crate::publish::report::Told;
+use crate::sandbox::Sandbox;
 use crate::verify::detect::{TreeFiles, detect};
 use crate::verify::policy::{RepoPolicy, RunLimits};
 use crate::verify::restore::clean_room;
@@ -72,7 +75,7 @@ pub(super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rul
         work.enter(Stage::Proving).await?;
         let sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &start.tree, "before").await?;
         work.enter(Stage::TestsBefore).await?;
-        work.checkpoint.tests_before = Some(run_and_close(sandbox, rules).await?);
+        work.checkpoint.tests_before = Some(run_and_close(sandbox, rules, &work.cancel).await?);
         work.finish_stage();
         work.keep().await?;
     }
@@ -109,7 +112,7 @@ pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rule
         };
         let tree = start.mirror.tree(&commit).await?;
         let sandbox = sandboxed::with_tree(work, &start.mirror, &commit, &start.branch, &tree, "after").await?;
-        work.checkpoint.tests_after = Some(run_and_close(sandbox, rules).await?);
+        work.checkpoint.tests_after = Some(run_and_close(sandbox, rules, &work.cancel).await?);
         work.finish_stage();
         work.keep().await?;
     }
@@ -140,14 +143,18 @@ fn refused_by_findings(work: &Work<'_>) -> Stop {
     Stop::refused(rule, format!("the patch is not proposed: {why}"))
 }
 
-async fn run_and_close(mut sandbox: Box<dyn crate::sandbox::Sandbox>, rules: &Rules) -> Result<Result<TestRun, String>, Stop> {
+/// Runs the tests, until they end, their time is over or the run is cancelled.
+async fn run_and_close(mut sandbox: Box<dyn Sandbox>, rules: &Rules, cancel: &CancellationToken) -> Result<Result<TestRun, String>, Stop> {
     let Some(command) = &rules.command else {
         sandbox.close().await;
         return Ok(Err("no command that runs the tests was found".to_owned()));
     };
-    let ran = verify::run_tests(sandbox.as_mut(), command, rules.test_time).await;
+    let ran = tokio::select! {
+        ran = verify::run_tests(sandbox.as_mut(), command, rules.test_time) => Some(ran),
+        () = cancel.cancelled() => None,
+    };
     sandbox.close().await;
-    Ok(match ran? {
+    Ok(match ran.ok_or(Stop::Shutdown)?? {
         TestOutcome::Ran(run) => Ok(run),
         TestOutcome::Unavailable(why) => Err(why),
     })

@@ -121,11 +121,12 @@ fn subject(issue_title: &str, number: i64) -> String {
     if line.trim().is_empty() { format!("issue {number}") } else { line }
 }
 
-/// The text of the pull request: facts first, the model's words last and quoted.
+/// The text of the pull request: facts first, the model's words last and quoted. The number 0 stands for an issue of no forge.
 #[must_use]
 pub fn pull_request(report: &Report, number: i64) -> String {
     let mut text = String::new();
-    writeln!(text, "> [!IMPORTANT]\n> A machine made this change for #{number}. Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
+    let issue = if number == 0 { String::new() } else { format!(" for #{number}") };
+    writeln!(text, "> [!IMPORTANT]\n> A machine made this change{issue}. Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
     writeln!(text, "**{}**\n", proof_sentence(report)).ok();
     tests(&mut text, report);
     text.push_str("\n| file | added | removed |\n|---|---:|---:|\n");

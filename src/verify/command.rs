@@ -9,6 +9,9 @@ const REPORT: &str = "junit.xml";
 /// The name of our runner for unittest in [`FOLDER`].
 pub(super) const UNITTEST_RUNNER: &str = "unittest_junit.py";
 
+/// What is in the workspace is imported, never a copy that is installed in a virtualenv of the host: the tests would judge that copy, and not the patch.
+const OWN_CODE_FIRST: &str = "own=\"$PWD\"; [ ! -d src ] || [ -e src/__init__.py ] || own=\"$PWD/src:$PWD\"; export PYTHONPATH=\"$own${PYTHONPATH:+:$PYTHONPATH}\"\n";
+
 /// What runs the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,10 +65,12 @@ impl TestCommand {
         match recognised(&shown) {
             Some(Recognised::Pytest) => {
                 let options = format!("{} -o junit_family=xunit2", pytest_option());
-                let script = format!("export PYTEST_ADDOPTS=\"${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}{options}\"\n{shown}");
+                let script = format!("{OWN_CODE_FIRST}export PYTEST_ADDOPTS=\"${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}{options}\"\n{shown}");
                 Self { kind: Runner::Pytest, shown, script, why, report: junit() }
             }
-            Some(Recognised::Unittest { script }) => Self { kind: Runner::Unittest, shown, script, why, report: junit() },
+            Some(Recognised::Unittest { script }) => {
+                Self { kind: Runner::Unittest, shown, script: format!("{OWN_CODE_FIRST}{script}"), why, report: junit() }
+            }
             None => Self { kind: Runner::Other, script: shown.clone(), shown, why, report: Report::None }.by_exit_status(),
         }
     }
@@ -155,7 +160,7 @@ fn segments(command: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, Runner, TestCommand};
+    use super::{OWN_CODE_FIRST, Report, Runner, TestCommand};
 
     fn configured(command: &str) -> TestCommand {
         TestCommand::configured(command, "it is configured.")
@@ -185,8 +190,28 @@ mod tests {
     fn unittest_is_run_by_our_runner_with_the_same_arguments() {
         let taken = configured("cd a && X=1 python3 -m unittest discover -s tests");
         assert_eq!(taken.kind, Runner::Unittest);
-        assert_eq!(taken.script, "cd a && X=1 python3 /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml discover -s tests");
-        assert_eq!(configured("python -m unittest").script, "python /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml");
+        let script = |command: &str| configured(command).script.strip_prefix(OWN_CODE_FIRST).unwrap().to_owned();
+        assert_eq!(
+            script("cd a && X=1 python3 -m unittest discover -s tests"),
+            "cd a && X=1 python3 /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml discover -s tests"
+        );
+        assert_eq!(script("python -m unittest"), "python /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml");
+    }
+
+    #[test]
+    fn the_code_of_the_workspace_is_imported_before_any_installed_copy() {
+        let path = |folder: &std::path::Path| {
+            let script = format!("unset PYTHONPATH; {OWN_CODE_FIRST}printf %s \"$PYTHONPATH\"");
+            let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(folder).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        assert_eq!(path(&top), format!("{}", top.display()));
+        std::fs::create_dir(top.join("src")).unwrap();
+        assert_eq!(path(&top), format!("{0}/src:{0}", top.display()));
+        std::fs::write(top.join("src/__init__.py"), "").unwrap();
+        assert_eq!(path(&top), format!("{}", top.display()));
     }
 
     #[test]

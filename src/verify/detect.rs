@@ -14,12 +14,14 @@ pub trait TreeFiles {
 /// How many test files are looked into, at most.
 const TEST_FILES_READ: usize = 300;
 
-/// The project's test command, and why that one: pytest, tox, nox, the target `test` of a Makefile, unittest, in this order; none where there is no
-/// sign of any. pytest goes before tox and nox, since those install packages and a sandbox has no network.
+/// The project's test command, and why that one: pytest, unittest, tox, nox, the target `test` of a Makefile, in this order; none where there is no
+/// sign of any. pytest and unittest go before tox and nox, since those install packages and a sandbox has no network, and before a Makefile, which
+/// gives no result for each test; but a target `test` that is nothing but a command of unittest is taken for what it says.
 #[must_use]
 pub fn detect(files: &dyn TreeFiles) -> Option<TestCommand> {
     let tree = Tree::look_at(files);
-    tree.pytest().or_else(|| tree.tox()).or_else(|| tree.nox()).or_else(|| tree.make()).or_else(|| tree.unittest())
+    let by_make = || tree.make().filter(|command| command.kind != Runner::Make);
+    tree.pytest().or_else(by_make).or_else(|| tree.unittest()).or_else(|| tree.tox()).or_else(|| tree.nox()).or_else(|| tree.make())
 }
 
 struct Tree<'a> {
@@ -63,11 +65,15 @@ impl<'a> Tree<'a> {
                 .map(|(path, _)| format!("{path} has test functions outside of classes"))
         };
         let sign = own.or_else(configured).or_else(conftest).or_else(imported).or_else(functions)?;
-        let mut why = format!("pytest, since {sign}.");
+        Some(self.directly("python3 -m pytest", format!("pytest, since {sign}.")))
+    }
+
+    /// Past tox and nox, and with the folder of the sources on the path, since nothing is installed.
+    fn directly(&self, command: &str, mut why: String) -> TestCommand {
         if let Some(other) = ["tox.ini", "tox.toml", "noxfile.py"].into_iter().find(|path| self.has(path)) {
             why.push_str(&format!(" Not by way of {other}, which would install packages: the sandbox has no network."));
         }
-        Some(self.with_source_folder("python3 -m pytest", why))
+        self.with_source_folder(command, why)
     }
 
     fn tox(&self) -> Option<TestCommand> {
@@ -107,7 +113,7 @@ impl<'a> Tree<'a> {
             Some(folder) if !self.has(&format!("{folder}/__init__.py")) => format!("python3 -m unittest discover -s {}", quoted(folder)),
             _ => "python3 -m unittest discover".to_owned(),
         };
-        Some(self.with_source_folder(&command, format!("unittest, since {path} imports it.")))
+        Some(self.directly(&command, format!("unittest, since {path} imports it.")))
     }
 
     /// Nothing is installed in a sandbox, so a package below `src/` has to be on the path.
@@ -206,12 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_pytest_tox_nox_make_unittest() {
+    fn the_order_is_pytest_unittest_tox_nox_make() {
         let unittest = ("tests/test_a.py", "import unittest\n");
         let make = ("Makefile", "all:\n\ttrue\ntest: all\n\t./run-tests\n");
-        assert_eq!(detected(&[("tox.ini", "[tox]\n"), ("noxfile.py", ""), make, unittest]).kind, Runner::Tox);
-        assert_eq!(detected(&[("noxfile.py", ""), make, unittest]).kind, Runner::Nox);
-        assert_eq!(detected(&[make, unittest]).shown, "make test");
+        let tox = ("tox.ini", "[tox]\n");
+        let found = detected(&[tox, ("noxfile.py", ""), make, unittest]);
+        assert_eq!((found.kind, found.why.contains("Not by way of tox.ini")), (Runner::Unittest, true));
+        assert_eq!(detected(&[tox, ("noxfile.py", ""), make]).kind, Runner::Tox);
+        assert_eq!(detected(&[("noxfile.py", ""), make]).kind, Runner::Nox);
+        assert_eq!(detected(&[make]).shown, "make test");
+        assert_eq!(detected(&[unittest, make]).kind, Runner::Unittest);
+        assert_eq!(
+            detected(&[unittest, ("Makefile", "test:\n\tpython3 -m unittest -v tests.all\n")]).shown,
+            "python3 -m unittest -v tests.all"
+        );
         assert_eq!(detected(&[unittest, ("Makefile", "test := 1\ntests:\n")]).kind, Runner::Unittest);
         assert!(detect(&Files(BTreeMap::from([("src/a.py", "import pytest\n")]))).is_none());
     }

@@ -5,6 +5,7 @@
 mod crashes;
 mod demo_forge;
 mod faults;
+mod fix;
 mod house;
 mod leaf_loop;
 mod leaf_vectors;
