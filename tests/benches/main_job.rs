@@ -54,11 +54,27 @@ async fn sandbox_ready() {
         sandbox.close().await;
     }
     let baseline = middle(timed(50, || {
-        let line = ["--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "/usr/bin/true"];
+        let line = [
+            "--unshare-all",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+            "--symlink",
+            "usr/lib",
+            "/lib",
+            "--symlink",
+            "usr/lib64",
+            "/lib64",
+            "/usr/bin/true",
+        ];
         assert!(Command::new("bwrap").args(line).status().unwrap().success());
     }));
     let (ready, worst) = middle(times);
-    println!("sandbox ready and proved      {ready:8.1} ms (p95 {worst:.1}); goal 20 ms; {:.1} x bare `bwrap true` ({:.1} ms)", ready / baseline.0, baseline.0);
+    println!(
+        "sandbox ready and proved      {ready:8.1} ms (p95 {worst:.1}); goal 20 ms; {:.1} x bare `bwrap true` ({:.1} ms)",
+        ready / baseline.0,
+        baseline.0
+    );
 }
 
 async fn webhook_answered() {
@@ -118,7 +134,11 @@ async fn label_to_draft() {
     }));
     let (whole, worst) = middle(beyond_tests);
     let own = 2.0 * tests.0;
-    println!("label to draft pull request   {whole:8.1} ms (p95 {worst:.1}); goal 3000 ms beyond the project's own tests (twice {:.0} ms); {:.1} x those", tests.0, whole / own);
+    println!(
+        "label to draft pull request   {whole:8.1} ms (p95 {worst:.1}); goal 3000 ms beyond the project's own tests (twice {:.0} ms); {:.1} x those",
+        tests.0,
+        whole / own
+    );
     for (stage, mut ms) in stages {
         ms.sort_unstable();
         println!("    {stage:<25} {:8} ms", ms[ms.len() / 2]);
@@ -144,7 +164,9 @@ async fn resident_memory() {
     }
     house.until(|house| house.said(issue).concat().contains("opened a draft pull request")).await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let kib = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok()).unwrap();
+    let kib = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok()).unwrap()
+    };
     println!("resident memory of the service{:8.1} MB (peak {:.1}); goal 100 MB", kib("VmRSS:") / 1024.0, kib("VmHWM:") / 1024.0);
     child.kill().unwrap();
     child.wait().unwrap();
