@@ -204,6 +204,7 @@ impl Worker {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
             return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
         };
+        let claimed = &at_its_present_path(forge.as_ref(), claimed).await;
         if claimed.leases > self.settings.max_leases {
             let detail = format!("the worker was lost {} times while it was at {}", claimed.leases - 1, claimed.stage);
             return self.conclude(claimed, Some(forge.as_ref()), Outcome::Abandoned { fault: Fault::WorkerLost, detail }, report).await;
@@ -243,6 +244,18 @@ impl Worker {
             Err(stop) => self.put_back(claimed, forge.as_ref(), stop).await,
         }
     }
+}
+
+/// The job with the path that its repository has now. What is wrong with the repository is judged and told by the run.
+async fn at_its_present_path(forge: &dyn Forge, claimed: &Claimed) -> Claimed {
+    let mut claimed = claimed.clone();
+    if let Ok(repository) = forge.repository(&claimed.repo).await
+        && repository.repo.path != claimed.repo.path
+    {
+        tracing::info!(now = repository.repo.path, "the repository was renamed");
+        claimed.repo = repository.repo;
+    }
+    claimed
 }
 
 fn millis(duration: Duration) -> i64 {
