@@ -232,6 +232,11 @@ impl Worker {
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
         match solved {
+            Err(Stop::Outcome(Outcome::Abandoned { fault: Fault::RepositoryGone, .. }))
+                if at_its_present_path(forge.as_ref(), claimed).await.repo != claimed.repo =>
+            {
+                self.put_back(claimed, forge.as_ref(), Stop::Later("the repository was renamed meanwhile".to_owned())).await
+            }
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some(forge.as_ref()), outcome, report).await,
             Err(Stop::Quiet(_)) if was_visible => {
                 let by = "the label was taken off meanwhile".to_owned();

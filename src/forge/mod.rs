@@ -74,6 +74,8 @@ pub struct Repository {
     pub default_branch: Option<String>,
     /// Read-only.
     pub archived: bool,
+    /// False when the forge says that our account may not push.
+    pub may_push: bool,
 }
 
 /// The latest act of putting the trigger label on an issue.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use crate::domain::Stage;
-use crate::forge::Forge;
+use crate::forge::{Forge, ForgeError};
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
 use crate::publish::{self, text};
@@ -44,10 +44,15 @@ impl Record for JobRecord<'_> {
         }
         let job = &self.claimed.lease.job().0;
         let body = text::working(job, stage, self.label);
-        if let Err(error) = publish::status(self.forge, &self.claimed.repo, self.claimed.issue, job, &body).await {
-            tracing::warn!(%error, "the status comment could not be written; the work goes on");
+        match publish::status(self.forge, &self.claimed.repo, self.claimed.issue, job, &body).await {
+            Ok(()) => Ok(()),
+            // Who may not comment may not label a pull request either: better to stop before the work than after it.
+            Err(error @ ForgeError::Denied { .. }) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the status comment could not be written; the work goes on");
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {

@@ -73,9 +73,10 @@ impl Forge for Client {
         Ok(self.http.get::<User>("our own account".to_owned(), &["user"]).await?.actor())
     }
 
-    /// GitHub names a default branch for an empty repository too: that it is missing shows when git fetches it.
+    /// GitHub names a default branch for an empty repository too: that it is missing shows when git fetches it. And what it says about
+    /// pushing is about a person's role, which an app has none of: whether we may shows when git asks.
     async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError> {
-        find::repository(&self.http, repo).await
+        Ok(Repository { may_push: true, ..find::repository(&self.http, repo).await? })
     }
 
     async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError> {

@@ -1,6 +1,6 @@
 use frognano_bot::demo::Kind;
 use frognano_bot::demo::forge::{Failure, Strike};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Stage, pull, sample};
 
