@@ -18,9 +18,9 @@ use crate::guard::Limits;
 use crate::leaf::Preset;
 use crate::model::{self, Client, Endpoint, Model};
 use crate::pipeline::{self, Parts};
-use crate::sandbox::{Sandboxes, local};
+use crate::sandbox::{Sandboxes, Target, local};
 use crate::store::Store;
-use crate::web::{self, Door};
+use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
 
 /// The service, ready to run.
@@ -31,11 +31,28 @@ pub struct Service {
     pub address: SocketAddr,
     /// The database.
     pub store: Store,
+    /// What is served.
+    pub routes: Routes,
     listener: TcpListener,
-    door: Door,
     concurrency: usize,
     grace: Duration,
-    _lock: std::fs::File,
+    lock: std::fs::File,
+}
+
+/// The parts of a service, for who drives them one by one.
+pub struct ServiceParts {
+    /// The worker; nothing is done unless it is told to.
+    pub worker: Arc<Worker>,
+    /// The database.
+    pub store: Store,
+    /// What is served.
+    pub routes: Routes,
+    /// Where.
+    pub listener: TcpListener,
+    /// The address of the listener.
+    pub address: SocketAddr,
+    /// Held for as long as the data folder is used.
+    pub lock: std::fs::File,
 }
 
 /// Identifiers that sort by the time they were made: UUIDv7 without dashes.
@@ -104,24 +121,29 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         worker,
         address,
         store,
+        routes: web::routes(door),
         listener,
-        door,
         concurrency: file.service.concurrency,
         grace: Duration::from_secs(file.service.grace_seconds),
-        _lock: lock,
+        lock,
     })
 }
 
 impl Service {
+    /// Takes it apart instead of running it.
+    #[must_use]
+    pub fn into_parts(self) -> ServiceParts {
+        let Self { worker, store, routes, listener, address, lock, .. } = self;
+        ServiceParts { worker, store, routes, listener, address, lock }
+    }
+
     /// Serves and works until `stop`; then takes nothing new in, gives runs their grace time, and closes the database.
     ///
     /// # Errors
     /// When the listener breaks.
     pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
         let hands = tokio::spawn(self.worker.clone().work(self.concurrency, stop.clone(), self.grace));
-        let closing = stop.clone();
-        let served = axum::serve(self.listener, web::routes(self.door)).with_graceful_shutdown(async move { closing.cancelled().await });
-        let result = served.await;
+        let result = web::serve(self.listener, self.routes, stop.clone()).await;
         stop.cancel();
         hands.await.ok();
         self.store.close().await;
@@ -137,7 +159,7 @@ pub async fn parts(config: &Config, clock: Arc<dyn Clock>) -> Result<Parts, Vec<
     let file = &config.file;
     let model = Client::new(model_endpoint(config), model_settings(file)).map_err(|error| vec![format!("[model]: {error}")])?;
     let data = std::path::absolute(&file.service.data).map_err(|error| vec![format!("[service] data: {error}")])?;
-    let sandboxes = sandboxes(file, &data)?;
+    let sandboxes = sandboxes(file, &data, reachable_for_us(file).await)?;
     assemble(file, &data, Arc::new(sandboxes), Arc::new(model), clock, None).await
 }
 
@@ -204,11 +226,27 @@ fn model_settings(file: &File) -> model::Settings {
     }
 }
 
-/// The sandboxes of this machine.
+/// The addresses that the service itself reaches, the forges and the model: a sandbox must prove that it does not.
+async fn reachable_for_us(file: &File) -> Vec<Target> {
+    let urls = file.forges.iter().flat_map(|forge| [forge.url.clone(), forge.api_base()]).chain([file.model.url.clone()]);
+    let mut targets = Vec::new();
+    for url in urls {
+        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
+        match tokio::net::lookup_host((host.trim_matches(['[', ']']), port)).await {
+            Ok(addresses) => targets.extend(addresses.map(|address| address.to_string())),
+            Err(error) => tracing::warn!(host, %error, "the name can't be looked up, so sandboxes are not tested against it"),
+        }
+    }
+    targets.sort();
+    targets.dedup();
+    targets.into_iter().map(|address| Target::new("tcp", address)).collect()
+}
+
+/// The sandboxes of this machine, which must not reach `targets`; what a killed service left of earlier ones is removed.
 ///
 /// # Errors
 /// Every complaint at once.
-pub fn sandboxes(file: &File, data: &Path) -> Result<local::Local, Vec<String>> {
+pub fn sandboxes(file: &File, data: &Path, targets: Vec<Target>) -> Result<local::Local, Vec<String>> {
     let sandbox = &file.sandbox;
     let tools = sandbox.tools.clone().unwrap_or_else(beside_this_program);
     let defaults = local::Settings::new(tools, data);
@@ -225,9 +263,15 @@ pub fn sandboxes(file: &File, data: &Path) -> Result<local::Local, Vec<String>> 
         max_file_bytes: sandbox.max_file_bytes,
         cpus: sandbox.cpus,
         uid: sandbox.uid,
+        probe_targets: targets,
         ..defaults
     };
-    local::Local::new(settings)
+    let local = local::Local::new(settings)?;
+    let swept = local.sweep();
+    if swept > 0 {
+        tracing::info!(sandboxes = swept, "removed what a killed service left of its sandboxes");
+    }
+    Ok(local)
 }
 
 fn beside_this_program() -> PathBuf {

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{Fault, Ids, Outcome, Stage};
 use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
+use crate::publish::StatusComment;
 use crate::publish::report::Report;
 use crate::store::{Claimed, Store, StoreError};
 
@@ -205,12 +206,15 @@ impl Worker {
             return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
         };
         let claimed = &at_its_present_path(forge.as_ref(), claimed).await;
+        let mut status = StatusComment::new(forge.as_ref(), &claimed.repo, claimed.issue, &claimed.lease.job().0);
         if claimed.leases > self.settings.max_leases {
             let detail = format!("the worker was lost {} times while it was at {}", claimed.leases - 1, claimed.stage);
-            return self.conclude(claimed, Some(forge.as_ref()), Outcome::Abandoned { fault: Fault::WorkerLost, detail }, report).await;
+            return self
+                .conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Abandoned { fault: Fault::WorkerLost, detail }, report)
+                .await;
         }
         tracing::info!(leases = claimed.leases, was_at = claimed.stage, "working");
-        let mut record = JobRecord::new(&self.store, claimed, forge.as_ref(), &self.parts.settings.label, &self.progress);
+        let mut record = JobRecord::new(&self.store, claimed, &mut status, &self.parts.settings.label, &self.progress);
         let episodes = JobEpisodes { store: &self.store, lease: &claimed.lease };
         let mut work = Work {
             parts: &self.parts,
@@ -235,18 +239,18 @@ impl Worker {
             Err(Stop::Outcome(Outcome::Abandoned { fault: Fault::RepositoryGone, .. }))
                 if at_its_present_path(forge.as_ref(), claimed).await.repo != claimed.repo =>
             {
-                self.put_back(claimed, forge.as_ref(), Stop::Later("the repository was renamed meanwhile".to_owned())).await
+                self.put_back(claimed, &mut status, Stop::Later("the repository was renamed meanwhile".to_owned())).await
             }
-            Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some(forge.as_ref()), outcome, report).await,
+            Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
             Err(Stop::Quiet(_)) if was_visible => {
                 let by = "the label was taken off meanwhile".to_owned();
-                self.conclude(claimed, Some(forge.as_ref()), Outcome::Cancelled { by }, report).await
+                self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Cancelled { by }, report).await
             }
             Err(Stop::Quiet(reason)) => self.end_quietly(claimed, reason, report).await,
             Err(Stop::TryAgain(fault, detail)) if claimed.leases >= self.settings.max_leases => {
-                self.conclude(claimed, Some(forge.as_ref()), Outcome::Abandoned { fault, detail }, report).await
+                self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Abandoned { fault, detail }, report).await
             }
-            Err(stop) => self.put_back(claimed, forge.as_ref(), stop).await,
+            Err(stop) => self.put_back(claimed, &mut status, stop).await,
         }
     }
 }

@@ -15,19 +15,13 @@ use url::Url;
 use crate::app::{self, TimeIds};
 use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets, SecretSource};
 use crate::demo::{self, Kind, model_server::ModelServer, project};
-use crate::domain::{Ids as _, Outcome, Permission, SystemClock};
+use crate::domain::{Ids as _, Outcome, SystemClock};
 use crate::model::{RestartOn, Script, Scripted};
 use crate::publish::report::{Report, Told};
 use crate::worker::Progress;
 
 use super::progress::Bar;
 use super::{asked_to_stop, fault, print, say};
-
-const REPOSITORY: &str = "acme/tallybook";
-const MAINTAINER: &str = "ada";
-const REPORTER: &str = "lin";
-const BOT: &str = "frognano-bot";
-const LABEL: &str = "frognano-fix";
 
 /// Show the whole way on this machine.
 #[derive(Debug, Args)]
@@ -97,7 +91,7 @@ impl Demo {
         let model =
             if scripted { "a script, no model: it replays a recorded way of working".to_owned() } else { format!("{model}, a real one") };
         say("frognano-bot demo");
-        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{REPOSITORY}/issues/1", self.forge));
+        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{}/issues/1", self.forge, project::PATH));
         say(&format!("  model:   {model}"));
         say("  service: the real one: webhook, queue, sandbox, judge, draft pull request\n");
     }
@@ -107,21 +101,10 @@ impl Demo {
             Plays::Gitea => Kind::Gitea,
             Plays::Github => Kind::GitHub,
         };
-        let bare = folder.join("tallybook.git");
-        project::make_bare(&bare).map_err(|error| format!("the demonstration project can't be made: {error}"))?;
         let forge = demo::forge::Forge::new(kind, Arc::new(SystemClock));
         let mistake = |error: demo::forge::Mistake| error.to_string();
-        forge.add_user(MAINTAINER, false);
-        forge.add_user(REPORTER, false);
-        forge.add_user(BOT, true);
-        forge.add_token(token, BOT, &["write:repository", "write:issue", "read:user"]).map_err(mistake)?;
-        forge.add_repository(REPOSITORY, &bare).map_err(mistake)?;
-        forge.permit(REPOSITORY, MAINTAINER, Permission::Admin).map_err(mistake)?;
-        forge.permit(REPOSITORY, REPORTER, Permission::Read).map_err(mistake)?;
-        forge.permit(REPOSITORY, BOT, Permission::Admin).map_err(mistake)?;
-        forge.add_label(REPOSITORY, LABEL, "1d76db").map_err(mistake)?;
-        forge.add_hook(REPOSITORY, secret).map_err(mistake)?;
-        forge.open_issue(REPOSITORY, REPORTER, project::issue_title(), project::issue_body(), &[]).map_err(mistake)?;
+        project::put_on(&forge, folder, secret, token).map_err(mistake)?;
+        forge.open_issue(project::PATH, project::READER, project::issue_title(), project::issue_body(), &[]).map_err(mistake)?;
         Ok(forge)
     }
 
@@ -138,7 +121,7 @@ impl Demo {
         let mut file = File::local(model_url, model_name);
         file.service.listen = "127.0.0.1:0".to_owned();
         file.service.data = folder.join("data");
-        file.service.label = LABEL.to_owned();
+        file.service.label = project::LABEL.to_owned();
         file.service.grace_seconds = 1;
         file.model.retry_seconds = 2;
         file.forges.push(ForgeEntry {
@@ -161,7 +144,7 @@ impl Demo {
 
 async fn label_and_watch(forge: &demo::forge::Forge, hook: &str, mut watch: Receiver<Progress>) -> Result<Outcome, String> {
     drop(forge.take_deliveries());
-    let deliveries = forge.set_label(REPOSITORY, 1, LABEL, MAINTAINER).map_err(|error| error.to_string())?;
+    let deliveries = forge.set_label(project::PATH, 1, project::LABEL, project::MAINTAINER).map_err(|error| error.to_string())?;
     let bar = Bar::new();
     let began = Instant::now();
     for delivery in &deliveries {
@@ -226,13 +209,13 @@ fn rows() -> [Row; 4] {
 
 fn labels_of(forge: &demo::forge::Forge) -> Vec<String> {
     let state = forge.state();
-    let pull_request = state.repository(REPOSITORY).and_then(|repository| repository.issues.iter().find(|issue| issue.pull.is_some()));
+    let pull_request = state.repository(project::PATH).and_then(|repository| repository.issues.iter().find(|issue| issue.pull.is_some()));
     pull_request.map(|issue| issue.labels.iter().map(|label| label.name.clone()).collect()).unwrap_or_default()
 }
 
 fn diff_of(forge: &demo::forge::Forge) -> Option<String> {
     let state = forge.state();
-    let repository = state.repository(REPOSITORY)?;
+    let repository = state.repository(project::PATH)?;
     let pull = repository.issues.iter().find_map(|issue| issue.pull.as_ref())?;
     demo::diff(&repository.git_dir, &pull.base, &pull.head).ok()
 }

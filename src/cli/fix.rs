@@ -105,7 +105,7 @@ impl Fix {
         let data = tempfile::Builder::new().prefix("frognano-").tempdir().map_err(|error| vec![format!("no temporary folder: {error}")])?;
         open_for_the_sandbox(data.path());
         let (Some(text), Some(repo), Some(model), Some(file)) = (text, repo, model, file) else { return Err(complaints) };
-        let sandboxes = app::sandboxes(&file, data.path()).map_err(|more| complaints.extend(more)).ok();
+        let sandboxes = app::sandboxes(&file, data.path(), Vec::new()).map_err(|more| complaints.extend(more)).ok();
         let (Some(sandboxes), true) = (sandboxes, complaints.is_empty()) else { return Err(complaints) };
         let parts = assemble(&file, data.path(), sandboxes, model, self.test.clone()).await?;
         Ok(Prepared { parts, text, repo, out: self.out.clone(), _data: data })

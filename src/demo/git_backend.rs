@@ -98,6 +98,12 @@ pub fn branch_tip(repository: &Path, branch: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Whether there is no branch at all.
+#[must_use]
+pub fn is_empty(repository: &Path) -> bool {
+    run(git(repository).args(["for-each-ref", "--count=1", "refs/heads"])).is_ok_and(|output| output.stdout.is_empty())
+}
+
 /// How many commits `head` has that `base` has not; none when either is unknown.
 #[must_use]
 pub fn commits_ahead(repository: &Path, base: &str, head: &str) -> Option<u64> {

@@ -7,10 +7,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::server::Server;
 use crate::model::Scripted;
@@ -35,6 +36,20 @@ struct Behaviour {
     mood: Mood,
     delay: Option<Duration>,
     requests: Vec<Value>,
+    hold: Option<(usize, oneshot::Sender<()>)>,
+}
+
+impl Behaviour {
+    fn held(&mut self) -> Option<oneshot::Sender<()>> {
+        match self.hold.take() {
+            Some((0, reached)) => Some(reached),
+            Some((before, reached)) => {
+                self.hold = Some((before - 1, reached));
+                None
+            }
+            None => None,
+        }
+    }
 }
 
 struct Shared {
@@ -91,6 +106,14 @@ impl ModelServer {
         self.shared.behaviour().requests.clone()
     }
 
+    /// Lets one request for a turn hang for ever: the next one for `after` = 0. The receiver hears when it has come.
+    #[must_use]
+    pub fn hold(&self, after: usize) -> oneshot::Receiver<()> {
+        let (reached, hears) = oneshot::channel();
+        self.shared.behaviour().hold = Some((after, reached));
+        hears
+    }
+
     /// Ends it.
     pub async fn stop(self) {
         self.server.stop().await;
@@ -99,19 +122,27 @@ impl ModelServer {
 
 async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request: Option<Value> = serde_json::from_slice(&body).ok();
-    let (mood, delay) = {
+    let (mood, delay, held) = {
         let mut behaviour = shared.behaviour();
         behaviour.requests.push(request.clone().unwrap_or_default());
-        (behaviour.mood, behaviour.delay)
+        (behaviour.mood, behaviour.delay, behaviour.held())
     };
+    if let Some(reached) = held {
+        reached.send(()).ok();
+        return std::future::pending().await;
+    }
     if let Some(delay) = delay {
         tokio::time::sleep(delay).await;
     }
     match (moody(mood), request) {
         (Some(answer), _) => answer,
         (None, Some(request)) => {
-            let (status, answer) = shared.scripted.answer(&request);
-            json_answer(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &answer)
+            let reply = shared.scripted.reply(&request);
+            let mut answer = json_answer(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &reply.body);
+            if let Some(wait) = reply.retry_after.and_then(|wait| HeaderValue::try_from(wait).ok()) {
+                answer.headers_mut().insert(header::RETRY_AFTER, wait);
+            }
+            answer
         }
         (None, None) => json_answer(StatusCode::BAD_REQUEST, &error("the body is no JSON", "invalid_request_error")),
     }

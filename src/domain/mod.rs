@@ -8,7 +8,7 @@ mod job;
 mod patch;
 mod policy;
 mod test_paths;
-mod tests;
+mod test_run;
 
 pub use event::{Actor, Event, RepoRef, Trigger, Verb};
 pub use issue::{Issue, IssueText, same_label};
@@ -16,7 +16,7 @@ pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, St
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
 pub use policy::{Permission, Refusal};
 pub use test_paths::{is_collected_file, is_test_configuration, is_test_file};
-pub use tests::{Comparison, TestCase, TestResult, TestRun};
+pub use test_run::{Comparison, TestCase, TestResult, TestRun};
 
 /// Where the time comes from: tests hand in a clock of their own, so that nothing has to wait.
 pub trait Clock: Send + Sync {

@@ -175,8 +175,7 @@ impl Mirror {
             return Ok(());
         }
         let said = words(&output);
-        let refused =
-            ["[remote rejected]", "[rejected]", "pre-receive hook declined", "error: 403", "error: 401", "Authentication failed"];
+        let refused = ["[remote rejected]", "[rejected]", "pre-receive hook declined", "error: 403", "error: 401", "Authentication failed"];
         if refused.iter().any(|words| said.contains(words)) { Err(GitError::PushRefused(said)) } else { Err(unreachable_remote(&said)) }
     }
 

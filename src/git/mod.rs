@@ -6,6 +6,7 @@
 
 mod commit;
 mod ignored;
+mod leftovers;
 mod mirror;
 mod tree;
 mod workspace;
@@ -76,7 +77,7 @@ pub struct Git {
 }
 
 /// Git is only ever run with these: whatever a repository or the machine says is not asked.
-const FIXED: [&str; 13] = [
+const FIXED: [&str; 15] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.autocrlf=false",
@@ -85,6 +86,8 @@ const FIXED: [&str; 13] = [
     "core.quotePath=true",
     "credential.helper=",
     "http.followRedirects=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=120",
     "fetch.recurseSubmodules=false",
     "protocol.allow=never",
     "gc.auto=0",
@@ -93,7 +96,7 @@ const FIXED: [&str; 13] = [
 ];
 
 impl Git {
-    /// Looks for the program and writes the askpass script into `state`.
+    /// Looks for the program, ends what a killed service left running, and writes the askpass script into `state`, which must be ours alone.
     ///
     /// # Errors
     /// A sentence when git is missing or the folder can't be written.
@@ -101,6 +104,10 @@ impl Git {
         let program = which("git").ok_or("git is not installed: install the package git")?;
         let home = std::path::absolute(state.join("git")).map_err(|error| format!("{}: {error}", state.display()))?;
         tokio::fs::create_dir_all(&home).await.map_err(|error| format!("{}: can't be made: {error}", home.display()))?;
+        let left = leftovers::end(&home);
+        if left > 0 {
+            tracing::info!(processes = left, "ended git processes of a service that was killed");
+        }
         let askpass = home.join("askpass");
         tokio::fs::write(&askpass, ASKPASS).await.map_err(|error| format!("{}: can't be written: {error}", askpass.display()))?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -142,13 +143,13 @@ const ALWAYS: &[(&str, &[&str])] = &[
     ("Python runs it at each start", &["*.pth", "sitecustomize.*", "sitecustomize/", "usercustomize.*", "usercustomize/"]),
 ];
 
+static LISTS: LazyLock<Result<Vec<(&str, Gitignore)>, String>> =
+    LazyLock::new(|| ALWAYS.iter().map(|(why, globs)| Ok((*why, matcher(globs.iter().copied())?))).collect());
+
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
-    let mut lists = Vec::new();
-    for (why, globs) in ALWAYS {
-        lists.push((*why, matcher(globs.iter().copied())?));
-    }
-    lists.push(("the configuration protects it", matcher(patch.limits.protected.iter().map(String::as_str))?));
-    let protects = |path: &[u8]| lists.iter().find(|(_, list)| list_holds(list, path)).map(|(why, _)| *why);
+    let lists = LISTS.as_ref().map_err(Clone::clone)?;
+    let configured = ("the configuration protects it", matcher(patch.limits.protected.iter().map(String::as_str))?);
+    let protects = |path: &[u8]| lists.iter().chain([&configured]).find(|(_, list)| list_holds(list, path)).map(|(why, _)| *why);
     let touched = patch.changed.iter().filter_map(|file| Some((file, protects(&file.path)?)));
     Ok(touched.map(|(file, why)| of_file(RULE, Severity::Refuse, file, None, format!("the path is protected: {why}"))).collect())
 }

@@ -16,17 +16,19 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     Ok(patch.changed.iter().filter(|file| is_python(file) && is_test_file(&file.path)).flat_map(|file| weaknesses(file, &gone)).collect())
 }
 
+type Blob = (BlobMode, Vec<u8>);
+
 fn is_python(file: &ChangedFile) -> bool {
     file.path.ends_with(b".py")
 }
 
-fn text(blob: Option<&(BlobMode, Vec<u8>)>) -> String {
+fn text(blob: Option<&Blob>) -> String {
     blob.map(|(_, content)| String::from_utf8_lossy(content).into_owned()).unwrap_or_default()
 }
 
 /// Names of functions and classes that the source had before and has nowhere in the changed files now.
 fn names_gone_from_source(changed: &[ChangedFile]) -> BTreeSet<String> {
-    let names = |side: fn(&ChangedFile) -> Option<&(BlobMode, Vec<u8>)>| {
+    let names = |side: fn(&ChangedFile) -> Option<&Blob>| {
         let sources = changed.iter().filter(|file| is_python(file) && !is_test_file(&file.path));
         sources.flat_map(move |file| blocks(&text(side(file)))).filter_map(|block| block.name.rsplit('.').next().map(str::to_owned))
     };

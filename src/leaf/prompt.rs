@@ -1,7 +1,12 @@
 //! What the model is told at the start: the trained system message, and the issue as its task.
 //!
 //! An issue is written by strangers. What a person who reads its page would not see must not reach the model: HTML comments outside code,
-//! characters without a width, and those that turn the direction of text.
+//! link definitions that nothing uses, characters without a width, and those that turn the direction of text.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Parser, Tag};
 
 use crate::domain::IssueText;
 
@@ -13,13 +18,14 @@ pub const SYSTEM: &str = "You are a software-engineering agent working in a chec
 /// A longer body is cut in its middle, in characters.
 const BODY_CHARS: usize = 60_000;
 const HEAD_CHARS: usize = 45_000;
+const MARKDOWN_PASSES: usize = 16;
 
 /// The task, and what was taken out of the issue to make it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskText {
     /// The one user message.
     pub text: String,
-    /// So many HTML comments were taken out.
+    /// So many HTML comments and unused link definitions were taken out.
     pub hidden_comments: usize,
     /// So many characters that nobody sees were taken out.
     pub hidden_characters: usize,
@@ -40,7 +46,7 @@ impl TaskText {
 pub fn task_text(issue: &IssueText) -> TaskText {
     let (title, hidden_in_title) = without_hidden_characters(&issue.title);
     let (body, hidden_in_body) = without_hidden_characters(&issue.body);
-    let (body, hidden_comments) = without_comments(&body);
+    let (body, hidden_comments) = without_hidden_parts(&body);
     let (body, cut_characters) = without_middle(body.trim());
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = [title, body].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
@@ -84,115 +90,63 @@ fn is_hidden(character: char) -> bool {
     }
 }
 
-/// Takes HTML comments out, but not those in code, which the page shows. A comment that is never closed hides the rest.
-fn without_comments(text: &str) -> (String, usize) {
-    let mut kept = String::with_capacity(text.len());
-    let (mut at, mut line_end, mut comments) = (0, 0, 0);
-    let mut place = Place::default();
-    let mut behind_a_comment = false;
-    while at < text.len() {
-        if at >= line_end {
-            line_end = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+/// Takes out what the page of a Markdown text does not show. Of link definitions with one name each pass sees the first.
+fn without_hidden_parts(text: &str) -> (String, usize) {
+    let (mut text, mut count) = (text.to_owned(), 0);
+    for _ in 0..MARKDOWN_PASSES {
+        let parts = hidden_parts(&text);
+        if parts.is_empty() {
+            break;
         }
-        let line = &text[at..line_end];
-        let start = if behind_a_comment { line.find("<!--") } else { place.comment_start(line) };
-        behind_a_comment = start.is_some();
-        match start {
-            None => {
-                kept.push_str(line);
-                at = line_end;
-            }
-            Some(start) => {
-                comments += 1;
-                kept.push_str(&line[..start]);
-                at = comment_end(text, at + start + "<!--".len());
-            }
-        }
+        count += parts.len();
+        text = without(&text, &parts);
     }
-    (kept, comments)
+    (text, count)
 }
 
-/// Where a comment whose inside begins here is over; `<!-->` and `<!--->` are whole ones.
+/// HTML comments outside code, and definitions of links that nothing uses, in order and apart.
+fn hidden_parts(text: &str) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut used = HashSet::new();
+    let mut events = Parser::new(text).into_offset_iter();
+    for (event, range) in events.by_ref() {
+        match event {
+            Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) => {
+                used.insert(id.to_lowercase());
+            }
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                let mut at = range.start.max(parts.last().map_or(0, |part| part.end));
+                while let Some(start) = text.get(at..range.end).and_then(|html| html.find("<!--")) {
+                    let end = comment_end(text, at + start + "<!--".len());
+                    parts.push(at + start..end);
+                    at = end;
+                }
+            }
+            _ => {}
+        }
+    }
+    let definitions = events.reference_definitions().iter().filter(|(name, _)| !used.contains(&name.to_lowercase()));
+    parts.extend(definitions.map(|(_, definition)| definition.span.clone()));
+    parts.sort_by_key(|part| part.start);
+    parts
+}
+
+/// Where a comment whose inside begins here is over: `<!-->` and `<!--->` are whole ones, and one without an end hides the rest.
 fn comment_end(text: &str, inside: usize) -> usize {
     let rest = &text[inside..];
     let whole = [">", "->"].iter().find(|end| rest.starts_with(**end)).map(|end| end.len());
     whole.or_else(|| rest.find("-->").map(|end| end + 3)).map_or(text.len(), |length| inside + length)
 }
 
-/// Where in a Markdown text a line stands.
-#[derive(Debug, Default)]
-struct Place {
-    fence: Option<(char, usize)>,
-    in_html: bool,
-}
-
-impl Place {
-    /// Where a comment opens in the line that comes next, and what the line changes.
-    fn comment_start(&mut self, line: &str) -> Option<usize> {
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        let start = if indent < 4 { line[indent..].trim_end() } else { "" };
-        if let Some((mark, length)) = self.fence {
-            let run = start.chars().take_while(|character| *character == mark).count();
-            if run >= length && start.chars().count() == run {
-                self.fence = None;
-            }
-            return None;
-        }
-        if line.trim().is_empty() {
-            self.in_html = false;
-        } else if is_html_start(start) {
-            self.in_html = true;
-        }
-        if self.in_html {
-            return line.find("<!--");
-        }
-        self.fence = opened_fence(start);
-        if self.fence.is_some() { None } else { comment_outside_code(line) }
-    }
-}
-
-/// A line that begins with a tag starts a block of HTML, in which Markdown's code marks mean nothing until the next empty line.
-fn is_html_start(start: &str) -> bool {
-    let after = start.strip_prefix("</").or_else(|| start.strip_prefix('<'));
-    after.and_then(|after| after.chars().next()).is_some_and(|letter| letter.is_ascii_alphabetic())
-}
-
-fn opened_fence(start: &str) -> Option<(char, usize)> {
-    let mark = start.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
-    let run = start.chars().take_while(|character| *character == mark).count();
-    let closes_on_its_line = mark == '`' && start[run..].contains('`');
-    (run >= 3 && !closes_on_its_line).then_some((mark, run))
-}
-
-/// The first `<!--` of a line that stands in no code span; a backtick behind a backslash opens none.
-fn comment_outside_code(line: &str) -> Option<usize> {
+fn without(text: &str, parts: &[Range<usize>]) -> String {
+    let mut kept = String::with_capacity(text.len());
     let mut at = 0;
-    while let Some(found) = line[at..].find(['`', '<', '\\']) {
-        let here = at + found;
-        let rest = &line[here..];
-        if rest.starts_with("<!--") {
-            return Some(here);
-        }
-        let run = rest.len() - rest.trim_start_matches('`').len();
-        at = match (rest.chars().nth(1), run) {
-            (Some(escaped), 0) if rest.starts_with('\\') => here + 1 + escaped.len_utf8(),
-            (_, 0) => here + 1,
-            (_, run) => code_span_end(line, here + run, run).unwrap_or(here + run),
-        };
+    for part in parts {
+        kept.push_str(text.get(at..part.start).unwrap_or_default());
+        at = at.max(part.end);
     }
-    None
-}
-
-fn code_span_end(line: &str, mut at: usize, length: usize) -> Option<usize> {
-    while let Some(found) = line[at..].find('`') {
-        let here = at + found;
-        let run = line[here..].len() - line[here..].trim_start_matches('`').len();
-        at = here + run;
-        if run == length {
-            return Some(at);
-        }
-    }
-    None
+    kept.push_str(text.get(at..).unwrap_or_default());
+    kept
 }
 
 fn without_middle(body: &str) -> (String, usize) {

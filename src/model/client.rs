@@ -1,5 +1,6 @@
 //! The client of the model's server: asks for a turn, repeats what is worth repeating, and says whose fault a failure is.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,12 +29,31 @@ pub struct Client {
 enum Meaning {
     Turn(Box<Turn>),
     /// The server is overloaded or down: worth repeating, after the pause it asked for.
-    Busy(String, Option<Duration>),
+    Busy(Trouble, Option<Duration>),
     /// llama.cpp could not read what the model wrote: asked again once.
     FormatSlip,
     /// No model server's answer: asked again once.
     Odd(String),
     Final(ModelError),
+}
+
+/// What went wrong, for the log, and the server's own words, which only go to who asked.
+struct Trouble {
+    what: String,
+    words: String,
+}
+
+impl From<String> for Trouble {
+    fn from(what: String) -> Self {
+        Self { what, words: String::new() }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)?;
+        if self.words.is_empty() { Ok(()) } else { write!(out, ": {}", self.words) }
+    }
 }
 
 impl Client {
@@ -55,7 +75,7 @@ impl Client {
     async fn ask(&self, body: Bytes) -> Meaning {
         match self.transport.post(body).await {
             Ok(answer) => self.meaning(&answer),
-            Err(NoAnswer::Broken(why)) => Meaning::Busy(why, None),
+            Err(NoAnswer::Broken(why)) => Meaning::Busy(why.into(), None),
             Err(NoAnswer::TooLarge) => Meaning::Odd("the answer is above 32 MiB".to_owned()),
         }
     }
@@ -65,7 +85,7 @@ impl Client {
             return read_success(answer);
         }
         let complaint = Complaint::read(&answer.body);
-        let said = said(answer, &complaint);
+        let said = Trouble { what: format!("HTTP {}", answer.status), words: complaint.excerpt() };
         match answer.status {
             _ if complaint.is_context_full() => Meaning::Final(ModelError::ContextFull(complaint.excerpt())),
             500..=599 if complaint.is_format_slip() => Meaning::FormatSlip,
@@ -73,7 +93,7 @@ impl Client {
             300..=399 => {
                 let to = answer.location.as_ref().and_then(|to| reqwest::Url::parse(to).ok()).map(|to| super::transport::shown(&to));
                 let to = to.unwrap_or_else(|| "elsewhere".to_owned());
-                Meaning::Odd(format!("{said}, a redirect to {to}, which is not followed"))
+                Meaning::Odd(format!("{}, a redirect to {to}, which is not followed", said.what))
             }
             401 | 403 => Meaning::Final(ModelError::Refused(format!("{} says {said}; check the model's API key", self.transport.shown()))),
             404 => Meaning::Final(ModelError::Refused(format!(
@@ -134,7 +154,7 @@ impl Model for Client {
                 }
                 Meaning::Busy(why, asked) => {
                     repetitions += 1;
-                    tracing::warn!(why, repetitions, "the model's server is busy or gone; asking again");
+                    tracing::warn!(why = why.what, repetitions, "the model's server is busy or gone; asking again");
                     asked.unwrap_or_else(|| self.settings.backoff(repetitions, self.pause.jitter()))
                 }
             };
@@ -153,7 +173,9 @@ impl Model for Client {
 
 fn read_success(answer: &Answer) -> Meaning {
     match read_turn(&answer.body) {
-        Ok(turn) if turn.finish_reason.eq_ignore_ascii_case("abort") => Meaning::Busy("the server aborted the turn".to_owned(), None),
+        Ok(turn) if turn.finish_reason.eq_ignore_ascii_case("abort") => {
+            Meaning::Busy("the server aborted the turn".to_owned().into(), None)
+        }
         Ok(turn) => Meaning::Turn(Box::new(turn)),
         Err(_) if looks_like_html(&String::from_utf8_lossy(&answer.body[..answer.body.len().min(256)])) => {
             Meaning::Odd(format!("HTTP {} with a web page of {} bytes", answer.status, answer.body.len()))
@@ -165,13 +187,5 @@ fn read_success(answer: &Answer) -> Meaning {
             }
             Meaning::Odd(format!("HTTP {}, {} bytes of `{}`: {why}", answer.status, answer.body.len(), answer.content_type))
         }
-    }
-}
-
-/// Status and the server's own words, for people.
-fn said(answer: &Answer, complaint: &Complaint) -> String {
-    match complaint.excerpt() {
-        words if words.is_empty() => format!("HTTP {}", answer.status),
-        words => format!("HTTP {}: {words}", answer.status),
     }
 }

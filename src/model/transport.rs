@@ -82,6 +82,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
+    /// Each request has a connection of its own: between two turns the tools may run for minutes, and a server closes what is idle.
     pub fn new(endpoint: Endpoint, request_timeout: Duration) -> Result<Self, SetUpError> {
         let (base_url, api_key, ca_bundle) = match endpoint {
             Endpoint::Script(scripted) => return Ok(Self::Script(scripted)),
@@ -94,6 +95,7 @@ impl Transport {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(KEEPALIVE)
+            .pool_max_idle_per_host(0)
             .timeout(request_timeout)
             .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers(api_key.as_ref())?);

@@ -7,7 +7,7 @@ pub mod report;
 pub mod text;
 
 use crate::domain::{ObjectId, RepoRef};
-use crate::forge::{Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
+use crate::forge::{Comment, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
 use crate::git::{GitError, Mirror, Remote};
 use crate::guard::GuardedPatch;
 
@@ -53,18 +53,54 @@ pub struct Destination<'a> {
     pub branch: &'a str,
 }
 
-/// Writes or replaces the one status comment of a job on its issue.
-///
-/// # Errors
-/// When the forge does not take it.
-pub async fn status(forge: &dyn Forge, repo: &RepoRef, issue: i64, job: &str, body: &str) -> Result<(), ForgeError> {
-    let marker = text::marker(job);
-    let myself = forge.myself().await?;
-    let comments = forge.comments(repo, issue).await?;
-    match comments.iter().find(|comment| comment.author == myself.login && comment.body.contains(&marker)) {
-        Some(comment) if comment.body.trim() == body.trim() => Ok(()),
-        Some(comment) => forge.edit_comment(repo, &comment.id, body).await,
-        None => forge.comment(repo, issue, body).await.map(|_| ()),
+/// The one status comment of a job on its issue: found again by its marker, edited as the work goes on.
+pub struct StatusComment<'a> {
+    forge: &'a dyn Forge,
+    repo: &'a RepoRef,
+    issue: i64,
+    job: &'a str,
+    known: Option<Comment>,
+}
+
+impl<'a> StatusComment<'a> {
+    /// The comment of a job; nothing is read or written yet.
+    #[must_use]
+    pub const fn new(forge: &'a dyn Forge, repo: &'a RepoRef, issue: i64, job: &'a str) -> Self {
+        Self { forge, repo, issue, job, known: None }
+    }
+
+    /// The job.
+    #[must_use]
+    pub const fn job(&self) -> &str {
+        self.job
+    }
+
+    /// Writes or replaces the comment; a text that stands there already is left alone.
+    ///
+    /// # Errors
+    /// When the forge does not take it.
+    pub async fn write(&mut self, body: &str) -> Result<(), ForgeError> {
+        if self.known.is_none() {
+            self.known = self.find().await?;
+        }
+        match &mut self.known {
+            Some(comment) if comment.body.trim() == body.trim() => {}
+            Some(comment) => match self.forge.edit_comment(self.repo, &comment.id, body).await {
+                Ok(()) => body.clone_into(&mut comment.body),
+                // Somebody deleted it.
+                Err(ForgeError::NotFound { .. }) => *comment = self.forge.comment(self.repo, self.issue, body).await?,
+                Err(error) => return Err(error),
+            },
+            None => self.known = Some(self.forge.comment(self.repo, self.issue, body).await?),
+        }
+        Ok(())
+    }
+
+    async fn find(&self) -> Result<Option<Comment>, ForgeError> {
+        let marker = text::marker(self.job);
+        let myself = self.forge.myself().await?;
+        let comments = self.forge.comments(self.repo, self.issue).await?;
+        Ok(comments.into_iter().find(|comment| comment.author == myself.login && comment.body.contains(&marker)))
     }
 }
 

@@ -170,7 +170,8 @@ fn tests(text: &mut String, report: &Report) {
     }
     writeln!(text, "| exit status | {} | {} |", exit(&before), exit(&after)).ok();
     writeln!(text, "| time | {:.1} s | {:.1} s |\n", seconds(&before), seconds(&after)).ok();
-    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured"))).ok();
+    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured")).trim_end_matches('.'))
+        .ok();
     if let Some(why) = after.unavailable.as_ref().or(before.unavailable.as_ref()) {
         writeln!(text, "The tests could not run: {}.", inert(why)).ok();
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The folder in the sandbox for the report and for our own runner; emptied before each run.
 pub(super) const FOLDER: &str = "/tmp/frognano";
 /// The name of the report in [`FOLDER`].
-pub(super) const REPORT: &str = "junit.xml";
+const REPORT: &str = "junit.xml";
 /// The name of our runner for unittest in [`FOLDER`].
 pub(super) const UNITTEST_RUNNER: &str = "unittest_junit.py";
 
@@ -31,7 +31,7 @@ pub enum Runner {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// JUnit's XML in a file of the sandbox.
+    /// JUnit's XML in a file of the sandbox, by its whole path; only what lies in `/tmp/frognano` is surely of this run.
     JunitXml(String),
     /// Nowhere: only the exit status speaks.
     None,

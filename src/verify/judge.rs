@@ -56,6 +56,8 @@ impl Judgement {
     }
 }
 
+const REGRESSED: &str = "tests-regressed";
+
 /// Names listed in one finding; the rest is counted.
 const LISTED: usize = 20;
 
@@ -70,6 +72,22 @@ pub fn judge(before: Option<&TestOutcome>, after: &TestOutcome) -> Judgement {
         (_, TestOutcome::Unavailable(what)) => Judgement::unproved(&format!("the tests could not run: {what}")),
         (was, TestOutcome::Ran(is)) => judge_runs(was, is),
     }
+}
+
+/// Weighs a regression again where the patch changed tests: `patched` ran with the patch's own tests ([`super::restore::with_own_tests`]).
+///
+/// A rightly changed expectation is red in the clean room and passes there. Only a person can tell it from a bent one, so it ends as a flag that
+/// names the tests, with nothing proved. A test that is gone, skipped or still red stays a regression, and so does everything else.
+#[must_use]
+pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
+    let regressed = clean.findings.iter().any(|finding| finding.rule == REGRESSED);
+    let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
+    if !regressed || !is.per_test || is.timed_out || !Comparison::between(was, is).broken.is_empty() {
+        return clean;
+    }
+    let why =
+        format!("tests that passed at base pass only as the patch changed them; their old form does not: {}", listed(&comparison.broken));
+    Judgement { findings: vec![finding("tests-changed-expectation", Severity::Flag, why)], proof: Proof::Unproved, ..clean }
 }
 
 fn has_result(run: &TestRun) -> bool {
@@ -95,7 +113,7 @@ fn judge_runs(was: Option<&TestRun>, is: &TestRun) -> Judgement {
 fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
     let comparison = Comparison::between(was, is);
     let judgement = if !comparison.broken.is_empty() {
-        Judgement::refused("tests-regressed", format!("tests that passed at base do not pass on the patch: {}", listed(&comparison.broken)))
+        Judgement::refused(REGRESSED, format!("tests that passed at base do not pass on the patch: {}", listed(&comparison.broken)))
     } else if !comparison.fixed.is_empty() {
         Judgement { findings: Vec::new(), proof: Proof::Fixed, comparison: None }
     } else if is.count(TestResult::Passed) == 0 {
@@ -109,7 +127,7 @@ fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
 fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
     const ONLY: &str = "the tests give only an exit status, no result for each test";
     match (was.is_green(), is.is_green()) {
-        (true, false) => Judgement::refused("tests-regressed", format!("the tests ended well at base and badly on the patch ({ONLY})")),
+        (true, false) => Judgement::refused(REGRESSED, format!("the tests ended well at base and badly on the patch ({ONLY})")),
         (false, false) => Judgement::unproved(&format!("the tests end badly, at base and on the patch ({ONLY})")),
         (was_green, true) => {
             let why =
@@ -134,7 +152,7 @@ fn listed(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judgement, Proof, judge};
+    use super::{Judgement, Proof, judge, judge_changed_tests};
     use crate::domain::{TestCase, TestResult, TestRun};
     use crate::verify::TestOutcome;
     use TestResult::{Error, Failed, Passed, Skipped};
@@ -180,6 +198,26 @@ mod tests {
             assert_eq!(said(&judged), (Proof::Unproved, vec!["tests-regressed"], true));
             assert_eq!(judged.comparison.unwrap().broken, ["a"]);
         }
+    }
+
+    #[test]
+    fn a_changed_expectation_is_a_flag_only_where_its_new_form_passes() {
+        let before = cases(&[("a", Passed), ("b", Passed), ("c", Failed)]);
+        let clean = || judge(Some(&before), &cases(&[("a", Failed), ("b", Passed), ("c", Passed)]));
+        let again = judge_changed_tests(clean(), &before, &cases(&[("a", Passed), ("b", Passed), ("c", Passed)]));
+        assert_eq!(said(&again), (Proof::Unproved, vec!["tests-changed-expectation"], false));
+        assert!(again.findings[0].why.ends_with(": a"));
+        for patched in [
+            cases(&[("a", Failed), ("b", Passed)]),
+            cases(&[("b", Passed)]),
+            cases(&[("a", Passed), ("b", Skipped)]),
+            status(Some(0)),
+            missing(),
+        ] {
+            assert_eq!(judge_changed_tests(clean(), &before, &patched), clean());
+        }
+        let vanished = judge(Some(&before), &status(Some(0)));
+        assert_eq!(judge_changed_tests(vanished.clone(), &before, &before), vanished);
     }
 
     #[test]

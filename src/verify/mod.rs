@@ -12,5 +12,5 @@ pub mod restore;
 mod run;
 
 pub use command::{Report, Runner, TestCommand};
-pub use judge::{Judgement, Proof, judge};
+pub use judge::{Judgement, Proof, judge, judge_changed_tests};
 pub use run::{TestOutcome, run_tests};

@@ -25,6 +25,13 @@ pub fn clean_room(changed: &[ChangedFile]) -> CleanRoom {
     CleanRoom { judged, restored, left_out }
 }
 
+/// The patch with its own tests, but with the old configuration: base + this is the tree to test when the clean room is red and the patch changed
+/// tests, to learn whether only an expectation changed ([`super::judge_changed_tests`]).
+#[must_use]
+pub fn with_own_tests(changed: &[ChangedFile]) -> Vec<ChangedFile> {
+    changed.iter().filter(|file| !is_test_configuration(&file.path)).cloned().collect()
+}
+
 /// The paths of a patch to put back as they were at base: tests and all that is below their folders, and configuration for tests.
 #[must_use]
 pub fn restored_paths(changed: &[ChangedFile]) -> Vec<Vec<u8>> {
@@ -34,7 +41,7 @@ pub fn restored_paths(changed: &[ChangedFile]) -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::clean_room;
+    use super::{clean_room, with_own_tests};
     use crate::domain::{BlobMode, ChangedFile};
 
     fn changed(path: &str, before: Option<&str>, after: Option<&str>) -> ChangedFile {
@@ -61,6 +68,7 @@ mod tests {
         assert_eq!(room.judged, [patch[0].clone(), patch[3].clone()]);
         assert_eq!(shown(&room.restored), ["tests/test_a.py", "tests/data/a.json", "pyproject.toml"]);
         assert_eq!(shown(&room.left_out), ["conftest.py", "pytest.ini"]);
+        assert_eq!(with_own_tests(&patch), patch[..4]);
     }
 
     #[test]

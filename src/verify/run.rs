@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{FOLDER, REPORT, Report, Runner, TestCommand, UNITTEST_RUNNER};
+use super::command::{FOLDER, Report, Runner, TestCommand, UNITTEST_RUNNER};
 use super::junit;
 use crate::domain::{BlobMode, TestCase, TestRun};
 use crate::sandbox::{Command, Ran, Sandbox, SandboxError};
@@ -46,9 +46,9 @@ const RUNNER_SOURCE: &str = include_str!("unittest_junit.py");
 pub async fn run_tests(sandbox: &mut dyn Sandbox, command: &TestCommand, timeout: Duration) -> Result<TestOutcome, SandboxError> {
     prepare(sandbox, command).await?;
     let ran = sandbox.run(&Command { script: command.script.clone(), timeout, output_limit: OUTPUT_LIMIT }).await?;
-    let report = match command.report {
+    let report = match &command.report {
         Report::None => Err(None),
-        Report::JunitXml(_) => take_report(sandbox).await?.map_err(Some),
+        Report::JunitXml(path) => take_report(sandbox, path).await?.map_err(Some),
     };
     Ok(outcome(command.kind, &ran, report))
 }
@@ -75,8 +75,9 @@ fn archive(name: &str, content: &[u8]) -> Result<Vec<u8>, SandboxError> {
 }
 
 /// The rows of the report, or why there are none.
-async fn take_report(sandbox: &mut dyn Sandbox) -> Result<Result<Vec<TestCase>, String>, SandboxError> {
-    let files = match sandbox.take(FOLDER, &[REPORT.as_bytes().to_vec()], junit::MAX_BYTES).await {
+async fn take_report(sandbox: &mut dyn Sandbox, path: &str) -> Result<Result<Vec<TestCase>, String>, SandboxError> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+    let files = match sandbox.take(folder, &[name.as_bytes().to_vec()], junit::MAX_BYTES).await {
         Ok(files) => files,
         Err(SandboxError::TooLarge { limit, .. }) => return Ok(Err(format!("the report is larger than {limit} bytes"))),
         Err(error) => return Err(error),

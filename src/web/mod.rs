@@ -14,7 +14,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Clock, Ids};
 use crate::forge::{Headers, Inbound};
@@ -40,8 +42,19 @@ pub struct Door {
     pub max_body_bytes: usize,
 }
 
+/// What is served.
+pub type Routes = Router;
+
+/// Serves until `stop`, then lets the requests that go on end.
+///
+/// # Errors
+/// When the listener breaks.
+pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToken) -> std::io::Result<()> {
+    axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
 /// The routes.
-pub fn routes(door: Door) -> Router {
+pub fn routes(door: Door) -> Routes {
     Router::new()
         .route("/webhooks/{name}", post(webhook))
         .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))

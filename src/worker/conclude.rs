@@ -6,19 +6,25 @@ use crate::domain::{Outcome, Refusal, Stage};
 use crate::forge::{Forge, ForgeError};
 use crate::pipeline::Stop;
 use crate::publish::report::Report;
-use crate::publish::{self, text};
+use crate::publish::{self, StatusComment, text};
 use crate::store::{Claimed, StoreError};
 
 use super::{Ended, Progress, Worker, millis};
 
 impl Worker {
     /// Says the outcome on the issue, keeps the report, and ends the job. A forge that does not answer puts the job back: nothing is ended unsaid.
-    pub(super) async fn conclude(&self, claimed: &Claimed, forge: Option<&dyn Forge>, outcome: Outcome, mut report: Report) -> Ended {
+    pub(super) async fn conclude(
+        &self,
+        claimed: &Claimed,
+        forge: Option<(&dyn Forge, &mut StatusComment<'_>)>,
+        outcome: Outcome,
+        mut report: Report,
+    ) -> Ended {
         report.close(&outcome);
-        if let Some(forge) = forge {
-            match say(forge, claimed, &outcome, &report).await {
+        if let Some((forge, status)) = forge {
+            match say(forge, status, claimed, &outcome, &report).await {
                 Err(ForgeError::Unavailable { what, message, .. }) => {
-                    return self.put_back(claimed, forge, Stop::Later(format!("{what}: {message}"))).await;
+                    return self.put_back(claimed, status, Stop::Later(format!("{what}: {message}"))).await;
                 }
                 Err(error) => tracing::warn!(%error, "the outcome could not be said on the issue"),
                 Ok(()) => {}
@@ -59,14 +65,14 @@ impl Worker {
     }
 
     /// Puts the job back with all that is finished.
-    pub(super) async fn put_back(&self, claimed: &Claimed, forge: &dyn Forge, stop: Stop) -> Ended {
+    pub(super) async fn put_back(&self, claimed: &Claimed, status: &mut StatusComment<'_>, stop: Stop) -> Ended {
         let retry = millis(self.settings.retry);
         let (stage, delay_ms, counts, why) = match stop {
             Stop::LeaseLost => return Ended::LeaseLost,
             Stop::ModelDown(why) => {
                 self.model_is_down.store(true, Ordering::Relaxed);
-                let body = text::working(&claimed.lease.job().0, Stage::WaitingForModel, &self.parts.settings.label);
-                if let Err(error) = publish::status(forge, &claimed.repo, claimed.issue, &claimed.lease.job().0, &body).await {
+                let body = text::working(status.job(), Stage::WaitingForModel, &self.parts.settings.label);
+                if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that the model is waited for");
                 }
                 (Stage::WaitingForModel, millis(self.settings.model_retry), false, why)
@@ -99,9 +105,15 @@ impl Worker {
     }
 }
 
-async fn say(forge: &dyn Forge, claimed: &Claimed, outcome: &Outcome, report: &Report) -> Result<(), ForgeError> {
-    let job = &claimed.lease.job().0;
-    publish::status(forge, &claimed.repo, claimed.issue, job, &text::ended(job, outcome, report)).await?;
+async fn say(
+    forge: &dyn Forge,
+    status: &mut StatusComment<'_>,
+    claimed: &Claimed,
+    outcome: &Outcome,
+    report: &Report,
+) -> Result<(), ForgeError> {
+    let body = text::ended(status.job(), outcome, report);
+    status.write(&body).await?;
     let no_fix = match outcome {
         Outcome::NoPatch { .. } => true,
         Outcome::Refused { reason, .. } => !Refusal::ALL.iter().any(|refusal| refusal.name() == reason),

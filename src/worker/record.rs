@@ -4,37 +4,37 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use crate::domain::Stage;
-use crate::forge::{Forge, ForgeError};
+use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
-use crate::publish::{self, text};
+use crate::publish::{StatusComment, text};
 use crate::store::{Checkpoint, Claimed, Lease, Store};
 
 use super::Progress;
 
 /// The record of one leased run.
-pub(super) struct JobRecord<'a> {
+pub(super) struct JobRecord<'a, 'b> {
     store: &'a Store,
     claimed: &'a Claimed,
-    forge: &'a dyn Forge,
+    status: &'a mut StatusComment<'b>,
     label: &'a str,
     progress: &'a broadcast::Sender<Progress>,
 }
 
-impl<'a> JobRecord<'a> {
+impl<'a, 'b> JobRecord<'a, 'b> {
     pub(super) const fn new(
         store: &'a Store,
         claimed: &'a Claimed,
-        forge: &'a dyn Forge,
+        status: &'a mut StatusComment<'b>,
         label: &'a str,
         progress: &'a broadcast::Sender<Progress>,
     ) -> Self {
-        Self { store, claimed, forge, label, progress }
+        Self { store, claimed, status, label, progress }
     }
 }
 
 #[async_trait]
-impl Record for JobRecord<'_> {
+impl Record for JobRecord<'_, '_> {
     async fn enter(&mut self, stage: Stage) -> Result<(), Stop> {
         self.store.enter(&self.claimed.lease, stage).await?;
         tracing::info!(stage = stage.name(), "entering");
@@ -42,9 +42,8 @@ impl Record for JobRecord<'_> {
         if stage == Stage::Admitting {
             return Ok(());
         }
-        let job = &self.claimed.lease.job().0;
-        let body = text::working(job, stage, self.label);
-        match publish::status(self.forge, &self.claimed.repo, self.claimed.issue, job, &body).await {
+        let body = text::working(self.status.job(), stage, self.label);
+        match self.status.write(&body).await {
             Ok(()) => Ok(()),
             // Who may not comment may not label a pull request either: better to stop before the work than after it.
             Err(error @ ForgeError::Denied { .. }) => Err(error.into()),

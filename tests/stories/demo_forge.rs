@@ -1,8 +1,10 @@
 //! The demonstration forge is strict where the real forges are: the other stories may rely on what it lets pass.
 
 mod api;
+mod clients;
 mod git;
 mod hooks;
+mod model;
 mod pages;
 mod project;
 
@@ -38,20 +40,14 @@ struct Stage {
 impl Stage {
     async fn new(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let bare = folder.path().join("tallybook.git");
-        sample::make_bare(&bare).unwrap();
         let forge = Forge::new(kind, Arc::new(Ticking(AtomicI64::new(1_790_000_000_000))));
-        for (login, is_bot) in [("ada", false), ("wren", false), ("rita", false), ("stranger", false), ("frognano", true)] {
-            forge.add_user(login, is_bot);
+        sample::put_on(&forge, folder.path(), SECRET, "frognano-token").unwrap();
+        forge.add_user("wren", false);
+        forge.add_user("stranger", false);
+        for login in ["ada", "wren", "rita", "stranger"] {
             forge.add_token(&format!("{login}-token"), login, &["all"]).unwrap();
         }
-        forge.add_repository(sample::PATH, &bare).unwrap();
-        for (login, permission) in
-            [("ada", Permission::Admin), ("wren", Permission::Write), ("rita", Permission::Read), ("frognano", Permission::Write)]
-        {
-            forge.permit(sample::PATH, login, permission).unwrap();
-        }
-        forge.add_hook(sample::PATH, SECRET).unwrap();
+        forge.permit(sample::PATH, "wren", Permission::Write).unwrap();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().user_agent("stories").build().unwrap();
         Self { running: demo::start(forge).await.unwrap(), client, folder }

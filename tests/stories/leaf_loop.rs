@@ -1,5 +1,4 @@
 //! The loop over a scripted model and a sandbox in memory: every ending, the history, the budgets.
-#![allow(clippy::unwrap_used)]
 
 #[path = "leaf_loop/world.rs"]
 pub mod world;
@@ -11,7 +10,7 @@ use frognano_bot::domain::ExitReason;
 use frognano_bot::leaf::{LeafError, Trajectory, tools};
 use frognano_bot::sandbox::SandboxError;
 use serde_json::{Value, json};
-use world::{World, begun, call, done};
+use world::{Silent, World, begun, call, done};
 
 fn read(path: &str) -> Value {
     call("Read", &json!({"file_path": path}))
@@ -232,6 +231,29 @@ async fn cancelling_ends_the_run_between_turns_and_in_the_middle_of_a_call() {
 }
 
 #[tokio::test]
+async fn a_turn_that_never_comes_is_given_up_when_the_run_is_cancelled_or_its_time_is_over() {
+    let mut world = World::new(&[done()]);
+    let cancel = world.cancel.clone();
+    let trajectory = world.run_with(&Silent { asked: Box::new(move || cancel.cancel()) }).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.messages.len()), (Some(ExitReason::Cancelled), 2));
+
+    let mut world = World::new(&[done()]);
+    world.preset.max_time = Duration::from_millis(20);
+    let trajectory = world.run_with(&Silent { asked: Box::new(|| ()) }).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.messages.len()), (Some(ExitReason::MaxTime), 2));
+    assert_eq!(trajectory.tools, tools());
+}
+
+#[tokio::test]
+async fn what_is_no_model_server_is_no_ending() {
+    let redirect = json!({"error": {"status": 302}});
+    let mut world = World::new(&[read("a"), redirect.clone(), redirect]);
+    let error = world.run().await.unwrap_err();
+    assert!(matches!(&error, LeafError::NotAModel { .. }), "{error}");
+    assert_eq!((error.trajectory().steps.len(), error.trajectory().exit_reason), (1, None));
+}
+
+#[tokio::test]
 async fn a_turn_cut_by_length_runs_nothing_and_names_the_budget() {
     let usage = |prompt: u64, completion: u64| json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion});
     for (reason, usage, expected) in [
@@ -276,7 +298,7 @@ async fn the_context_budget_counts_the_results_too() {
 #[tokio::test]
 async fn a_cap_lowered_for_the_context_ends_as_the_context_s() {
     let counted = json!({"tool_calls": [{"name": "Read", "arguments": {}}], "usage": {"prompt_tokens": 127_000, "completion_tokens": 1_000, "total_tokens": 128_000}});
-    let cut = json!({"content": "half", "finish_reason": "length", "usage": {"prompt_tokens": 128_010, "completion_tokens": 3_000, "total_tokens": 131_010}});
+    let cut = json!({"content": "half", "finish_reason": "length", "usage": {"prompt_tokens": 128_010, "completion_tokens": 3_030, "total_tokens": 131_040}});
     let mut world = World::new(&[counted, cut]);
     assert_eq!(world.run().await.unwrap().exit_reason, Some(ExitReason::MaxContextLen));
 }

@@ -2,8 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod crashes;
 mod demo_forge;
+mod faults;
+mod house;
 mod leaf_loop;
+mod main_job;
 mod model_client;
+mod refusals;
+mod rules;
 mod sandbox;
+mod verify;
 mod webhooks;

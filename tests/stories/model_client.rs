@@ -1,5 +1,4 @@
 //! The client over real HTTP: what is sent, what is repeated, whose fault a failure is.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tokio::sync::{oneshot, watch};
+
 /// One request that was answered. Headers, bodies and queries are not kept: they carry secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
@@ -48,15 +50,39 @@ pub(super) struct Knobs {
     pub delays: Vec<(String, Duration)>,
     pub requests: Vec<Logged>,
     pub unexpected: Vec<String>,
+    /// The request that hangs: how many come before it, when it hangs, and who hears of it.
+    pub hold: Option<(usize, Strike, oneshot::Sender<()>)>,
+    /// Counts the answers, for who waits for a change.
+    pub answered: watch::Sender<usize>,
 }
 
 impl Default for Knobs {
     fn default() -> Self {
-        Self { drafts_supported: true, failures: Vec::new(), delays: Vec::new(), requests: Vec::new(), unexpected: Vec::new() }
+        Self {
+            drafts_supported: true,
+            failures: Vec::new(),
+            delays: Vec::new(),
+            requests: Vec::new(),
+            unexpected: Vec::new(),
+            hold: None,
+            answered: watch::Sender::new(0),
+        }
     }
 }
 
 impl Knobs {
+    /// Whether this request is the one that hangs.
+    pub fn held(&mut self) -> Option<(Strike, oneshot::Sender<()>)> {
+        match self.hold.take() {
+            Some((0, strike, reached)) => Some((strike, reached)),
+            Some((before, strike, reached)) => {
+                self.hold = Some((before - 1, strike, reached));
+                None
+            }
+            None => None,
+        }
+    }
+
     /// Takes one hit from the first failure that fits.
     pub fn strike(&mut self, method: &str, path: &str) -> Option<Failure> {
         let fits = |failure: &&mut Failure| failure.times > 0 && fits(&failure.method, method) && fits(&failure.path, path);

@@ -19,6 +19,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::{oneshot, watch};
+
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
@@ -31,7 +33,7 @@ pub(super) use wire::serve;
 /// Why the forge can't be set up or a person can't act as asked: a mistake of the caller.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Mistake(String);
+pub struct Mistake(pub(in crate::demo) String);
 
 /// The forge. Clones share one state.
 #[derive(Clone)]
@@ -183,6 +185,20 @@ impl Forge {
     /// Holds back every answer to paths that fit; of several that fit, the first added counts.
     pub fn slow(&self, path: &str, delay: Duration) {
         self.state().knobs.delays.push((path.to_owned(), delay));
+    }
+
+    /// Lets one request hang for ever, before or after it was done: the next one for `after` = 0. The receiver hears when it has come.
+    #[must_use]
+    pub fn hold(&self, after: usize, strike: Strike) -> oneshot::Receiver<()> {
+        let (reached, hears) = oneshot::channel();
+        self.state().knobs.hold = Some((after, strike, reached));
+        hears
+    }
+
+    /// Changes after every answer.
+    #[must_use]
+    pub fn answered(&self) -> watch::Receiver<usize> {
+        self.state().knobs.answered.subscribe()
     }
 
     /// Whether drafts can be made; without, GitHub refuses them and Gitea takes the title's prefix for a word like any other.

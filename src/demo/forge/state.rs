@@ -220,6 +220,12 @@ impl Repository {
         given.unwrap_or(Permission::None).max(if self.private { Permission::None } else { Permission::Read })
     }
 
+    /// Whether it has no branch at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        git_backend::is_empty(&self.git_dir)
+    }
+
     /// The commit at the tip of a branch now.
     #[must_use]
     pub fn branch_tip(&self, branch: &str) -> Option<String> {

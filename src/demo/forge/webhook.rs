@@ -1,5 +1,7 @@
 //! Deliveries: which forge tells whom of what, in which bytes, signed how (forges.md, sections 2.1 and 4.1).
 
+use std::sync::OnceLock;
+
 use axum::body::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
@@ -41,14 +43,24 @@ impl Delivery {
 /// # Errors
 /// When nothing answers at the address.
 pub async fn deliver(delivery: &Delivery, url: &str) -> Result<u16, reqwest::Error> {
-    // Only the first caller installs it; with one already there, that one stays.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?;
+    let client = client()?;
     let mut request = client.post(url).body(delivery.body.clone());
     for (name, value) in &delivery.headers {
         request = request.header(name, value);
     }
     Ok(request.send().await?.status().as_u16())
+}
+
+/// One client for all deliveries. It keeps no connection, for those would end with the runtime that made them.
+fn client() -> Result<&'static reqwest::Client, reqwest::Error> {
+    static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
+    if let Some(client) = CLIENT.get() {
+        return Ok(client);
+    }
+    // Refused when the program has chosen a provider already, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).pool_max_idle_per_host(0).build()?;
+    Ok(CLIENT.get_or_init(|| client))
 }
 
 /// What is told to the hooks of a repository.

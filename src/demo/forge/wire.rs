@@ -142,10 +142,17 @@ impl Caller {
 /// Answers any request to the forge.
 pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Request) -> Response<Body> {
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-    let (failure, delay) = {
+    let (failure, delay, held) = {
         let mut state = forge.state();
-        (state.knobs.strike(&method, &path), state.knobs.delay(&path))
+        (state.knobs.strike(&method, &path), state.knobs.delay(&path), state.knobs.held())
     };
+    if let Some((strike, reached)) = held {
+        if strike == Strike::After {
+            dispatch(&forge, request).await;
+        }
+        reached.send(()).ok();
+        return std::future::pending().await;
+    }
     if let Some(delay) = delay {
         tokio::time::sleep(delay).await;
     }
@@ -157,7 +164,9 @@ pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Reques
         }
         None => dispatch(&forge, request).await,
     };
-    forge.state().knobs.requests.push(Logged { method, path, status: response.status().as_u16() });
+    let mut state = forge.state();
+    state.knobs.requests.push(Logged { method, path, status: response.status().as_u16() });
+    state.knobs.answered.send_modify(|answered| *answered += 1);
     response
 }
 
@@ -195,10 +204,11 @@ fn answer(state: &mut State, ask: &Ask) -> Answer {
         (_, path) if path.first() != Some(&"api") => pages::answer(state, ask, path),
         _ => None,
     };
-    known.unwrap_or_else(|| {
+    let is_page_that_is_missing = path.first() != Some(&"api") && known.as_ref().is_some_and(|answer| answer.status == 404);
+    if known.is_none() || is_page_that_is_missing {
         state.knobs.unexpected.push(format!("{} {}", ask.method, ask.raw_path));
-        Answer::json(404, &json!({ "message": "Not Found" }))
-    })
+    }
+    known.unwrap_or_else(|| Answer::json(404, &json!({ "message": "Not Found" })))
 }
 
 fn percent_decoded(part: &str) -> String {

@@ -5,13 +5,27 @@
 use std::io;
 use std::path::Path;
 
-use crate::demo::git_backend;
+use super::forge::{Forge, Mistake};
+use super::git_backend;
+use crate::domain::Permission;
 
 /// `owner/name` of the project on the demonstration forge.
 pub const PATH: &str = "acme/tallybook";
 
 /// The branch that its bare repository starts with.
 pub const DEFAULT_BRANCH: &str = "main";
+
+/// Who maintains the project: may do everything in its repository.
+pub const MAINTAINER: &str = "ada";
+
+/// Who may only read the project, and so may not ask for a run.
+pub const READER: &str = "rita";
+
+/// The service's own account.
+pub const BOT: &str = "frognano";
+
+/// The label that asks for a run.
+pub const LABEL: &str = "frognano-fix";
 
 /// The test that fails on the committed code, and passes once the bug is gone; in unittest's words `tests.test_tallybook.PlanTest.…`.
 pub const FAILING_TEST: &str = "test_a_plan_adds_up_to_the_total";
@@ -69,4 +83,25 @@ pub fn make_bare(repository: &Path) -> io::Result<()> {
     write_to(files.path())?;
     git_backend::init_bare(repository, DEFAULT_BRANCH)?;
     git_backend::commit_folder(repository, files.path(), "Import tallybook 0.4.1")
+}
+
+/// Puts the project on a forge as a private repository below `folder`, with [`MAINTAINER`], [`READER`] and [`BOT`] (whose token is
+/// `bot_token`, with administration rights, as Gitea demands of who asks for others' permissions), one webhook and the label [`LABEL`].
+///
+/// # Errors
+/// When the repository can't be made or the forge has something of that name already.
+pub fn put_on(forge: &Forge, folder: &Path, hook_secret: &str, bot_token: &str) -> Result<(), Mistake> {
+    let git_dir = folder.join("tallybook.git");
+    make_bare(&git_dir).map_err(|error| Mistake(format!("{}: the project's repository can't be made: {error}", git_dir.display())))?;
+    forge.add_repository(PATH, &git_dir)?;
+    for (login, is_bot, permission) in
+        [(MAINTAINER, false, Permission::Admin), (READER, false, Permission::Read), (BOT, true, Permission::Admin)]
+    {
+        forge.add_user(login, is_bot);
+        forge.permit(PATH, login, permission)?;
+    }
+    forge.add_token(bot_token, BOT, &["all"])?;
+    forge.add_hook(PATH, hook_secret)?;
+    forge.add_label(PATH, LABEL, "1f883d")?;
+    Ok(())
 }

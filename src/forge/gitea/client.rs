@@ -65,7 +65,7 @@ impl Client {
         self.http.get(format!("issue {number} of {}", repo.path), &["repos", owner, name, "issues", &number.to_string()]).await
     }
 
-    /// Lists below an issue that was deleted answer 500, as if a later try might work; only the issue itself answers 404.
+    /// What is below an issue that was deleted answers 500, as if a later try might work; only the issue itself answers 404.
     async fn unless_gone<T>(&self, repo: &RepoRef, number: i64, answer: Result<T, ForgeError>) -> Result<T, ForgeError> {
         match answer {
             Err(error @ ForgeError::Unavailable { .. }) => match self.issue_row(repo, number).await {
@@ -171,11 +171,11 @@ impl Forge for Client {
 
     async fn comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
-        let number = number.to_string();
         let what = format!("commenting on issue {number} of {}", repo.path);
-        let path = ["repos", owner, name, "issues", &number, "comments"];
+        let path = ["repos", owner, name, "issues", &number.to_string(), "comments"];
         let call = Call::new(what, Method::POST, &path).creating(json!({"body": body}));
-        Ok(self.http.ask::<CommentRow>(&call).await?.comment())
+        let made = self.http.ask::<CommentRow>(&call).await;
+        Ok(self.unless_gone(repo, number, made).await?.comment())
     }
 
     async fn edit_comment(&self, repo: &RepoRef, id: &str, body: &str) -> Result<(), ForgeError> {

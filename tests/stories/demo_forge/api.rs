@@ -142,6 +142,9 @@ async fn github_says_why_a_pull_request_is_not_opened() {
         let refused = stage.call("POST", "pulls", "frognano", pull(head)).await;
         assert_eq!((refused.0, &refused.1["errors"]), (422, &json!([error])));
     }
+    let long = json!({ "head": "fix", "base": "main", "title": "Mend it", "body": "é".repeat(65_537), "draft": true });
+    let refused = stage.call("POST", "pulls", "frognano", Some(long)).await;
+    assert_eq!((refused.0, &refused.1["errors"][0]["field"]), (422, &json!("body")));
     let (status, opened) = stage.call("POST", "pulls", "frognano", pull("fix")).await;
     assert_eq!((status, &opened["draft"]), (201, &json!(true)));
     let again = stage.call("POST", "pulls", "frognano", pull("acme:fix")).await;
@@ -157,7 +160,7 @@ async fn github_says_why_a_pull_request_is_not_opened() {
 async fn long_lists_come_in_pages() {
     for (kind, size, most) in [(Kind::Gitea, "limit", 50), (Kind::GitHub, "per_page", 100)] {
         let stage = Stage::new(kind).await;
-        for index in 0..120 {
+        for index in 1..120 {
             stage.forge().add_label(sample::PATH, &format!("label {index}"), "ededed").unwrap();
         }
         let (_, link, first) = stage.call_fully("GET", "labels", "wren", None).await;

@@ -36,7 +36,8 @@ async fn a_pull_request_shows_draft_labels_text_and_diff() {
         for shown in [">draft</span>", ">needs-human-review</span>", "<p>Text</p>", "<span class=\"add\">+&lt;b&gt;text&lt;/b&gt;</span>"] {
             assert!(html.contains(shown), "{shown} not in {html}");
         }
-        assert_eq!(stage.client.get(format!("{url}0")).send().await.unwrap().status(), 404);
         assert!(stage.forge().unexpected().is_empty());
+        assert_eq!(stage.client.get(format!("{url}0")).send().await.unwrap().status(), 404);
+        assert_eq!(stage.forge().unexpected(), [format!("GET /{}/{path}/10", sample::PATH)]);
     }
 }

@@ -60,6 +60,28 @@ impl Model for Recorded {
     }
 }
 
+/// A model that is asked and never answers.
+pub struct Silent {
+    /// Called when it is asked.
+    pub asked: Box<dyn Fn() + Send + Sync>,
+}
+
+#[async_trait]
+impl Model for Silent {
+    async fn turn(&self, _: &TurnRequest) -> Result<Turn, ModelError> {
+        (self.asked)();
+        std::future::pending().await
+    }
+
+    async fn is_up(&self) -> bool {
+        true
+    }
+
+    fn name(&self) -> &'static str {
+        "silent"
+    }
+}
+
 type Answer = Result<String, SandboxError>;
 type Effect = Box<dyn FnMut(usize) + Send>;
 
@@ -164,7 +186,15 @@ impl World {
             cancel: &self.cancel,
             observer: &mut self.checkpoints,
         };
-        run(trajectory, &self.preset, with).await
+        let running = run(trajectory, &self.preset, with);
+        assert_can_be_spawned(&running);
+        running.await
+    }
+
+    /// Runs from the start with another model.
+    pub async fn run_with(&mut self, model: &dyn Model) -> Result<Trajectory, LeafError> {
+        let with = With { model, sandbox: &mut self.sandbox, clock: &*self.time, cancel: &self.cancel, observer: &mut self.checkpoints };
+        run(begun(), &self.preset, with).await
     }
 
     pub fn requests(&self) -> Vec<TurnRequest> {
@@ -175,6 +205,8 @@ impl World {
         self.time.pauses.lock().unwrap().iter().map(Duration::as_secs).collect()
     }
 }
+
+fn assert_can_be_spawned<T: Send>(_: &T) {}
 
 pub fn begun() -> Trajectory {
     Trajectory::begin(Task { trajectory_id: "t1".into(), instance_id: "demo/owner/name#7".into(), text: "Fix it.".into(), seed: Some(3) })

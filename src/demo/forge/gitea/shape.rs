@@ -21,7 +21,7 @@ pub fn repository(state: &State, repository: &Repository, viewer: &str) -> Value
     let may = repository.permission(viewer);
     json!({
         "id": repository.id, "owner": user(state, repository.owner()), "name": repository.name(), "full_name": repository.path,
-        "description": "", "empty": repository.branch_tip(&repository.default_branch).is_none(), "private": repository.private, "fork": false,
+        "description": "", "empty": repository.is_empty(), "private": repository.private, "fork": false,
         "template": false, "parent": null, "mirror": false, "size": 24, "html_url": address, "clone_url": format!("{address}.git"),
         "ssh_url": "", "default_branch": repository.default_branch, "archived": repository.archived,
         "permissions": { "admin": may >= Permission::Admin, "push": may >= Permission::Write, "pull": may >= Permission::Read },

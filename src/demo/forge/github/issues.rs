@@ -1,14 +1,11 @@
 //! Issues, their comments, labels and events.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{body, demand, invalid, invalid_field, not_found, paged, refuse, required, shape, text, unarchived, wanted, writable};
+use super::{body, demand, invalid_field, not_found, paged, refuse, required, shape, short_enough, text, unarchived, wanted, writable};
 use crate::demo::forge::state::{Issue, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
 use crate::domain::Permission;
-
-/// The longest comment, in characters.
-const COMMENT_CAP: usize = 65_536;
 
 pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     let answer = match (ask.method.as_str(), path) {
@@ -68,6 +65,7 @@ fn open(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Result<An
     unarchived(&state.repositories[here])?;
     let body = body(ask)?;
     let (title, words) = (required(&body, "Issue", "title")?, text(&body, "body")?.unwrap_or_default());
+    short_enough("Issue", Some(&title), Some(&words))?;
     let spot = state.open(here, &caller.login, &title, &words, None);
     Ok(show(state, 201, spot))
 }
@@ -88,6 +86,7 @@ pub(super) fn change(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) 
         Some("closed") => Some(false),
         Some(_) => return Err(invalid_field("Issue", "state", "invalid")),
     };
+    short_enough("Issue", title.as_deref(), words.as_deref())?;
     state.edit(spot, &caller.login, title.as_deref(), words.as_deref());
     if let Some(open) = open {
         state.set_open(spot, &caller.login, open);
@@ -102,10 +101,7 @@ fn comments(state: &State, ask: &Ask, spot: Spot) -> Answer {
 
 fn comment_text(ask: &Ask) -> Result<String, Answer> {
     let words = required(&body(ask)?, "IssueComment", "body")?;
-    if words.chars().count() > COMMENT_CAP {
-        let message = format!("body is too long (maximum is {COMMENT_CAP} characters)");
-        return Err(invalid(&json!({ "resource": "IssueComment", "field": "body", "code": "unprocessable", "message": message })));
-    }
+    short_enough("IssueComment", None, Some(&words))?;
     Ok(words)
 }
 

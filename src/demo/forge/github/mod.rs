@@ -14,6 +14,12 @@ use crate::domain::Permission;
 /// The default and the largest size of a page.
 const PAGE: (usize, usize) = (30, 100);
 
+/// The longest title, in characters.
+const TITLE_CAP: usize = 256;
+
+/// The longest text of an issue, a pull request or a comment, in characters.
+const BODY_CAP: usize = 65_536;
+
 /// Answers a request; none when GitHub, as far as it is known here, has no such path.
 pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answer> {
     let admitted = introduced(ask).and_then(|()| caller(state, ask));
@@ -137,6 +143,17 @@ fn text(body: &Value, name: &str) -> Result<Option<String>, Answer> {
 
 fn required(body: &Value, resource: &str, name: &str) -> Result<String, Answer> {
     text(body, name)?.filter(|text| !text.trim().is_empty()).ok_or_else(|| invalid_field(resource, name, "missing_field"))
+}
+
+/// Title and text are within GitHub's limits.
+fn short_enough(resource: &str, title: Option<&str>, body: Option<&str>) -> Result<(), Answer> {
+    for (field, text, most) in [("title", title, TITLE_CAP), ("body", body, BODY_CAP)] {
+        if text.is_some_and(|text| text.chars().count() > most) {
+            let message = format!("{field} is too long (maximum is {most} characters)");
+            return Err(invalid(&json!({ "resource": resource, "field": field, "code": "custom", "message": message })));
+        }
+    }
+    Ok(())
 }
 
 /// Which issues a list holds: open ones unless told otherwise.

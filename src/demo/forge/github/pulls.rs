@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{body, demand, invalid, invalid_field, issues, not_found, paged, refuse, required, shape, text, wanted, writable};
+use super::{
+    body, demand, invalid, invalid_field, issues, not_found, paged, refuse, required, shape, short_enough, text, wanted, writable,
+};
 use crate::demo::forge::state::{Pull, Repository, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -50,13 +52,14 @@ fn open(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Result<An
     let body = body(ask)?;
     let (title, head) = (required(&body, "PullRequest", "title")?, required(&body, "PullRequest", "head")?);
     let base = required(&body, "PullRequest", "base")?;
+    let words = text(&body, "body")?.unwrap_or_default();
+    short_enough("PullRequest", Some(&title), Some(&words))?;
     let head = own_branch(repository, &head)?;
     let draft = body.get("draft").and_then(Value::as_bool).unwrap_or(false);
     let head_sha = acceptable(repository, &base, &head)?;
     if draft && !state.knobs.drafts_supported {
         return Err(refuse(422, "Draft pull requests are not supported in this repository."));
     }
-    let words = text(&body, "body")?.unwrap_or_default();
     let spot = state.open(here, &caller.login, &title, &words, Some(Pull { head, base, draft, head_sha }));
     show(state, 201, spot)
 }

@@ -1,0 +1,170 @@
+//! kill -9: the service is a process of its own and is killed at each of its words to the forge and to the model, then started again.
+//! Whatever the moment, there is one pull request, one comment, one branch, one outcome, and nothing is left running.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use frognano_bot::demo::forge::{Strike, deliver};
+use frognano_bot::demo::{Kind, project};
+use frognano_bot::store::Store;
+
+use crate::house::{House, TOKEN};
+
+/// The service as a process of its own.
+struct Bot {
+    child: Child,
+    door: String,
+    log: std::thread::JoinHandle<String>,
+}
+
+impl Bot {
+    fn start(house: &House) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
+        command.args(["serve", "--config"]).arg(house.write_config()).stderr(Stdio::piped()).stdin(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut log = String::new();
+        let address = loop {
+            let line = lines.next().unwrap_or_else(|| panic!("the service did not start: {log}")).unwrap();
+            let event: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            if event["message"] == "serving" {
+                break event["address"].as_str().unwrap().to_owned();
+            }
+            log += &line;
+        };
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).fold(log, |log, line| log + &line + "\n"));
+        Self { child, door: format!("http://{address}/webhooks/here"), log }
+    }
+
+    /// kill -9.
+    fn kill(mut self) -> String {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.log.join().unwrap()
+    }
+
+    /// SIGTERM; it must end by itself.
+    fn stop(mut self) -> String {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        self.log.join().unwrap()
+    }
+}
+
+fn is_said(house: &House) -> bool {
+    house.said(1).concat().contains("opened a draft pull request")
+}
+
+/// Starts again, waits for the proposal, stops in order, and looks at everything that is left.
+async fn recovers(house: &House, moment: &str) {
+    let bot = Bot::start(house);
+    house.until(is_said).await;
+    let log = bot.stop();
+    assert!(!log.contains(TOKEN), "{moment}: the token is in the log");
+    let open = house.pull_requests().iter().filter(|pull_request| pull_request.open).count();
+    assert_eq!((open, house.pull_requests().len(), house.branches().len(), house.said(1).len()), (1, 1, 1, 1), "{moment}\n{log}");
+    let labels = house.pull_requests()[0].labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
+    assert_eq!(labels, ["needs-human-review"], "{moment}");
+    let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+    let jobs = Store::open(&database).await.unwrap().jobs(10).await.unwrap();
+    let outcomes = jobs.iter().map(|job| job.outcome.clone().unwrap_or_default()).collect::<Vec<_>>();
+    assert_eq!(outcomes, ["proposed"], "{moment}: {jobs:#?}");
+    assert_eq!(inside_of(house), Vec::<String>::new(), "{moment}: something still runs");
+}
+
+/// The processes of this machine that have to do with the house's folder, or run inside a sandbox of ours.
+fn inside_of(house: &House) -> Vec<String> {
+    let folder = house.folder.path().display().to_string();
+    let processes = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
+    let lines = processes
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&folder)).collect()
+}
+
+/// A house whose service was told of a label and runs until it is held at a request to the forge.
+async fn killed_at_the_forge(after: usize, strike: Strike) -> Option<House> {
+    let house = House::new(Kind::Gitea).await;
+    house.open_issue();
+    let bot = Bot::start(&house);
+    let reached = house.forge().hold(after, strike);
+    for delivery in house.label(1) {
+        assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+    }
+    let came = tokio::select! {
+        reached = reached => reached.is_ok(),
+        () = house.until(|house| house.forge().requests().len() <= after && is_said(house)) => false,
+    };
+    bot.kill();
+    came.then_some(house)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
+    let mut moments = 0;
+    for after in 0.. {
+        let strike = if after % 2 == 0 { Strike::Before } else { Strike::After };
+        let Some(house) = killed_at_the_forge(after, strike).await else { break };
+        recovers(&house, &format!("killed at request {} to the forge, {strike:?}", after + 1)).await;
+        moments += 1;
+    }
+    println!("killed at {moments} moments");
+    assert!(moments > 20, "only {moments}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_the_model_it_ends_in_one_pull_request() {
+    for after in 0..6 {
+        let house = House::new(Kind::GitHub).await;
+        house.open_issue();
+        let bot = Bot::start(&house);
+        let reached = house.model.hold(after);
+        for delivery in house.label(1) {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        reached.await.unwrap();
+        bot.kill();
+        recovers(&house, &format!("killed at request {} to the model", after + 1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_the_tests_run_it_leaves_nothing_and_ends_in_one_pull_request() {
+    for after_the_agent in [false, true] {
+        let house = House::new(Kind::Gitea).await;
+        let gate =
+            r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "sleep 1000 & setsid sleep 1000 & sleep 1000"}}]}"#;
+        let house = if after_the_agent { house } else { House::with_script(Kind::Gitea, &format!("{gate}\n{}", project::SCRIPT)).await };
+        house.open_issue();
+        let bot = Bot::start(&house);
+        let stage = if after_the_agent { "second, fresh sandbox" } else { "the model works on the issue" };
+        for delivery in house.label(1) {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        house.until(|house| house.said(1).concat().contains(stage)).await;
+        bot.kill();
+        assert_eq!(inside_of(&house), Vec::<String>::new());
+        if after_the_agent {
+            recovers(&house, stage).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_order_puts_the_run_back_and_the_next_start_ends_it() {
+    let house = House::new(Kind::Gitea).await;
+    house.open_issue();
+    let bot = Bot::start(&house);
+    let reached = house.model.hold(2);
+    for delivery in house.label(1) {
+        assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+    }
+    reached.await.unwrap();
+    let log = bot.stop();
+    assert!(log.contains("put back"), "{log}");
+    recovers(&house, "stopped by SIGTERM").await;
+}

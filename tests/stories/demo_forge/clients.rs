@@ -1,0 +1,108 @@
+//! The service's own clients and parsers against the demonstration forge, by every call that they have.
+
+use std::sync::Arc;
+
+use frognano_bot::demo::Kind;
+use frognano_bot::domain::{Permission, RepoRef, Verb};
+use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github};
+
+use super::{SECRET, Stage, sample};
+
+const REVIEW: LabelSpec = LabelSpec { name: "needs-human-review", color: "d4c5f9", description: "A person must look at this" };
+
+fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
+    let api = if kind == Kind::Gitea { "api/v1" } else { "api/v3" };
+    let settings = Settings {
+        name: "demo".to_owned(),
+        api_base: format!("{}/{api}", stage.running.base_url).parse().unwrap(),
+        git_base: stage.running.base_url.parse().unwrap(),
+        token: format!("{login}-token").into(),
+        ca_bundle: None,
+        pause: Arc::new(Sleep),
+    };
+    match kind {
+        Kind::Gitea => Box::new(gitea::Client::new(settings).unwrap()),
+        Kind::GitHub => Box::new(github::Client::new(settings).unwrap()),
+    }
+}
+
+fn repo(stage: &Stage) -> RepoRef {
+    let id = stage.forge().state().repository(sample::PATH).unwrap().id.to_string();
+    RepoRef { forge: "demo".to_owned(), id, path: sample::PATH.to_owned() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_of_the_clients_is_known_and_answered() {
+    for kind in [Kind::Gitea, Kind::GitHub] {
+        let stage = Stage::new(kind).await;
+        let number = stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap().number;
+        let (bot, repo) = (client(&stage, kind, "frognano"), repo(&stage));
+        assert_eq!(bot.myself().await.unwrap().login, "frognano");
+        let repository = bot.repository(&repo).await.unwrap();
+        assert_eq!((repository.default_branch.as_deref(), repository.archived), (Some("main"), false));
+
+        assert_eq!(bot.label_set(&repo, number, "frognano-fix").await.unwrap(), None);
+        stage.forge().set_label(sample::PATH, number, "frognano-fix", "wren").unwrap();
+        let set = bot.label_set(&repo, number, "frognano-fix").await.unwrap().unwrap();
+        assert_eq!(set.by.login, "wren");
+        stage.forge().remove_label(sample::PATH, number, "frognano-fix", "wren").unwrap();
+        stage.forge().set_label(sample::PATH, number, "frognano-fix", "rita").unwrap();
+        let again = bot.label_set(&repo, number, "frognano-fix").await.unwrap().unwrap();
+        assert!(again.by.login == "rita" && again.episode != set.episode);
+        for (login, permission) in [("wren", Permission::Write), ("rita", Permission::Read), ("ghost", Permission::None)] {
+            assert_eq!(bot.permission(&repo, login).await.unwrap(), permission, "{login}");
+        }
+
+        let comment = bot.comment(&repo, number, "Working on it").await.unwrap();
+        bot.edit_comment(&repo, &comment.id, "Done").await.unwrap();
+        let comments = bot.comments(&repo, number).await.unwrap();
+        assert_eq!((comments.len(), comments[0].body.as_str(), comments[0].author.as_str()), (1, "Done", "frognano"));
+
+        let sha = stage.push_branch("frognano", "frognano/issue-1-a").await;
+        assert_eq!(bot.find_pull_request(&repo, "frognano/issue-1-a").await.unwrap(), None);
+        let draft = NewDraft { head: "frognano/issue-1-a".into(), base: "main".into(), title: "Mend it".into(), body: "Text".into() };
+        let opened = bot.open_draft(&repo, &draft).await.unwrap();
+        assert!(opened.draft && opened.head_sha == sha, "{opened:?}");
+        assert!(matches!(bot.open_draft(&repo, &draft).await, Err(ForgeError::Rejected { .. })));
+        assert_eq!(bot.find_pull_request(&repo, "frognano/issue-1-a").await.unwrap(), Some(opened.clone()));
+        for _ in 0..2 {
+            bot.add_label(&repo, opened.number, REVIEW).await.unwrap();
+        }
+        assert!(bot.issue(&repo, opened.number).await.unwrap().has_label(REVIEW.name));
+        for _ in 0..2 {
+            bot.remove_label(&repo, opened.number, REVIEW.name).await.unwrap();
+        }
+        bot.close_pull_request(&repo, opened.number).await.unwrap();
+        let closed = bot.issue(&repo, opened.number).await.unwrap();
+        assert!(!closed.open && closed.is_pull_request && closed.labels.is_empty());
+        let access = bot.git_access(&repo);
+        assert_eq!(access.url, format!("{}/{}.git", stage.running.base_url, sample::PATH));
+        assert!(stage.forge().unexpected().is_empty(), "{:?}", stage.forge().unexpected());
+        let made = stage.forge().state().repository(sample::PATH).unwrap().labels.clone();
+        assert_eq!(made.iter().filter(|label| label.name == REVIEW.name && label.color == REVIEW.color).count(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_are_believed_and_understood() {
+    for (kind, verb) in [(Kind::Gitea, Verb::Recheck), (Kind::GitHub, Verb::Start)] {
+        let stage = Stage::new(kind).await;
+        let (secrets, label, myself) = (vec![SECRET.to_owned().into()], "frognano-fix".to_owned(), vec!["frognano".to_owned()]);
+        let inbound: Box<dyn Inbound> = match kind {
+            Kind::Gitea => Box::new(gitea::Inbound::new("demo".into(), gitea::Kind::Gitea, secrets, label, myself).unwrap()),
+            Kind::GitHub => Box::new(github::Inbound::new("demo".into(), secrets, label, myself).unwrap()),
+        };
+        stage.forge().open_issue(sample::PATH, "rita", sample::issue_title(), sample::issue_body(), &[]).unwrap();
+        let labelled = stage.forge().set_label(sample::PATH, 1, "frognano-fix", "wren").unwrap();
+        let closed = stage.forge().close_issue(sample::PATH, 1, "wren").unwrap();
+        for (delivery, verb) in [(&labelled[0], verb), (&closed[0], Verb::Cancel)] {
+            let verified = inbound.verify(&Headers(delivery.headers.clone()), &delivery.body).unwrap();
+            let event = inbound.event(&verified).unwrap();
+            assert_eq!(event.verb, verb, "{}", event.why);
+            let trigger = event.trigger.unwrap();
+            assert_eq!((trigger.repo.path.as_str(), trigger.number, trigger.title.as_str()), (sample::PATH, 1, sample::issue_title()));
+            assert_eq!(trigger.body, sample::issue_body());
+            assert!(inbound.verify(&Headers(delivery.headers.clone()), &delivery.body[1..]).is_err());
+        }
+    }
+}

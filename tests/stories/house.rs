@@ -1,0 +1,274 @@
+//! The house of the stories: the real service over real HTTP, git, SQLite and the real sandbox, against the demonstration forge and a scripted model.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use frognano_bot::app::{self, TimeIds};
+use frognano_bot::config::Config;
+use frognano_bot::demo::forge::{Delivery, Forge, Issue, deliver};
+use frognano_bot::demo::model_server::ModelServer;
+use frognano_bot::demo::{self, Kind, Running, project};
+use frognano_bot::domain::{Clock, Outcome, SystemClock};
+use frognano_bot::model::{RestartOn, Script, Scripted};
+use frognano_bot::store::{JobRow, Store};
+use frognano_bot::worker::{Ended, Worker};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+pub const SECRET: &str = "the webhook secret of the stories";
+pub const TOKEN: &str = "the-token-of-the-bot-7f3a";
+/// No wait of a story is longer; one that is has failed.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub const BOTH: [Kind; 2] = [Kind::Gitea, Kind::GitHub];
+
+/// Forge, model server and a folder for the service's data.
+pub struct House {
+    pub running: Running,
+    pub model: ModelServer,
+    pub kind: Kind,
+    pub folder: TempDir,
+    clock: Arc<StoryClock>,
+    settings: String,
+}
+
+/// The machine's clock, moved on by hand where a story would have to wait.
+pub struct StoryClock(AtomicI64);
+
+impl Clock for StoryClock {
+    fn now_ms(&self) -> i64 {
+        SystemClock.now_ms() + self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The service in this process: its door is open, its worker is driven step by step.
+pub struct Service {
+    pub worker: Arc<Worker>,
+    pub store: Store,
+    pub door: String,
+    stop: CancellationToken,
+    web: tokio::task::JoinHandle<std::io::Result<()>>,
+    _lock: std::fs::File,
+}
+
+impl House {
+    /// With the sample project and its script.
+    pub async fn new(kind: Kind) -> Self {
+        Self::with_script(kind, project::SCRIPT).await
+    }
+
+    /// With the sample project and another script.
+    pub async fn with_script(kind: Kind, script: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("house-").tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+        let forge = Forge::new(kind, Arc::new(SystemClock));
+        project::put_on(&forge, folder.path(), SECRET, TOKEN).unwrap();
+        let scripted = Scripted::new(Script::parse(script).unwrap(), RestartOn::Conversation);
+        let (running, model) = (demo::start(forge).await.unwrap(), ModelServer::start(scripted).await.unwrap());
+        Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new() }
+    }
+
+    /// Adds settings to the service's configuration: whole sections in TOML, and `key = value` lines of `[service]` first.
+    pub fn set(mut self, settings: &str) -> Self {
+        self.settings.push_str(settings);
+        self.settings.push('\n');
+        self
+    }
+
+    pub fn forge(&self) -> &Forge {
+        &self.running.forge
+    }
+
+    /// Opens the sample issue as its reader would.
+    pub fn open_issue(&self) -> i64 {
+        self.forge().open_issue(project::PATH, project::READER, project::issue_title(), project::issue_body(), &[]).unwrap().number
+    }
+
+    /// Sets the label as the maintainer would.
+    pub fn label(&self, issue: i64) -> Vec<Delivery> {
+        self.forge().set_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap()
+    }
+
+    /// The configuration file of the service, written.
+    pub fn write_config(&self) -> PathBuf {
+        let kind = match self.kind {
+            Kind::Gitea => "gitea",
+            Kind::GitHub => "github",
+        };
+        let path = self.folder.path().join("frognano.toml");
+        std::fs::write(self.folder.path().join("webhook-secret"), SECRET).unwrap();
+        std::fs::write(self.folder.path().join("token"), TOKEN).unwrap();
+        let (keys, sections) = self.settings.split_at(self.settings.find("[").unwrap_or(self.settings.len()));
+        let tools = format!("[sandbox]\ntools = {:?}\n", tools());
+        let sections =
+            if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };
+        let text = format!(
+            "[service]\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngrace_seconds = 1\n{settings}\n\
+             [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\n\
+             webhook_secrets = [{{ file = \"webhook-secret\" }}]\ntoken = {{ file = \"token\" }}\n\
+             [model]\nurl = \"{model}\"\nname = \"scripted\"\nretry_seconds = 1\nretries = 0\n\
+             {sections}",
+            data = self.folder.path().join("data"),
+            settings = keys.trim_end(),
+            forge = self.running.base_url,
+            model = self.model.base_url,
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Starts the service in this process.
+    pub async fn service(&self) -> Service {
+        let config = Config::load(&self.write_config()).unwrap();
+        let service = app::build_with(&config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
+        service.open()
+    }
+
+    /// The issue as the forge has it.
+    pub fn issue(&self, number: i64) -> Issue {
+        self.forge().state().repository(project::PATH).unwrap().issue(number).unwrap().clone()
+    }
+
+    /// What the bot said on an issue.
+    pub fn said(&self, number: i64) -> Vec<String> {
+        self.issue(number).comments.iter().filter(|comment| comment.author == project::BOT).map(|comment| comment.body.clone()).collect()
+    }
+
+    /// All pull requests.
+    pub fn pull_requests(&self) -> Vec<Issue> {
+        let state = self.forge().state();
+        state.repository(project::PATH).unwrap().issues.iter().filter(|issue| issue.pull.is_some()).cloned().collect()
+    }
+
+    /// The names of our branches.
+    pub fn branches(&self) -> Vec<String> {
+        let git_dir = self.folder.path().join("tallybook.git");
+        let output =
+            std::process::Command::new("git").arg("-C").arg(git_dir).args(["for-each-ref", "--format=%(refname:short)"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().filter(|name| name.starts_with("frognano/")).map(str::to_owned).collect()
+    }
+
+    /// Puts other files into the project's default branch, by a clone of its own.
+    pub fn commit(&self, change: impl FnOnce(&Path)) {
+        let clone = tempfile::tempdir().unwrap();
+        let git = |args: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            command
+                .arg("-C")
+                .arg(clone.path())
+                .args(["-c", "user.name=ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always"])
+                .args(args);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        let bare = self.folder.path().join("tallybook.git");
+        git(&["clone", "--quiet", bare.to_str().unwrap(), "."]);
+        change(clone.path());
+        git(&["add", "--all", "--force"]);
+        git(&["commit", "--quiet", "--allow-empty", "--message", "change"]);
+        let fetched = std::process::Command::new("git")
+            .arg("-C")
+            .arg(&bare)
+            .args(["fetch", "--quiet"])
+            .arg(clone.path())
+            .arg("+HEAD:refs/heads/main")
+            .output()
+            .unwrap();
+        assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    }
+
+    /// Lets the time pass after which a job that was put back is due, and gives its outcome.
+    pub async fn later(&self, service: &Service) -> Outcome {
+        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
+        service.outcome().await
+    }
+
+    /// Waits until the forge looks like this.
+    pub async fn until(&self, looks: impl Fn(&Self) -> bool) {
+        let mut answered = self.forge().answered();
+        let wait = async {
+            while !looks(self) {
+                answered.changed().await.unwrap();
+            }
+        };
+        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+            panic!(
+                "the forge never looked as awaited; the bot said: {:#?}",
+                self.forge().state().repositories.first().map(|repository| {
+                    repository.issues.iter().flat_map(|issue| issue.comments.iter().map(|comment| comment.body.clone())).collect::<Vec<_>>()
+                })
+            );
+        }
+    }
+}
+
+/// Opens the door of a built service without its worker.
+trait Open {
+    fn open(self) -> Service;
+}
+
+impl Open for app::Service {
+    fn open(self) -> Service {
+        let stop = CancellationToken::new();
+        let parts = self.into_parts();
+        let web = tokio::spawn(frognano_bot::web::serve(parts.listener, parts.routes, stop.clone()));
+        Service {
+            worker: parts.worker,
+            store: parts.store,
+            door: format!("http://{}/webhooks/here", parts.address),
+            stop,
+            web,
+            _lock: parts.lock,
+        }
+    }
+}
+
+impl Service {
+    /// Sends deliveries in order; each must be taken.
+    pub async fn take(&self, deliveries: &[Delivery]) {
+        for delivery in deliveries {
+            assert_eq!(deliver(delivery, &self.door).await.unwrap(), 202, "{}", delivery.what);
+        }
+    }
+
+    /// One job, as far as it goes; none when there is none.
+    pub async fn step(&self) -> Option<Ended> {
+        self.worker.run_next(&CancellationToken::new()).await.unwrap()
+    }
+
+    /// One job, which must end with an outcome.
+    pub async fn outcome(&self) -> Outcome {
+        match self.step().await {
+            Some(Ended::Outcome(outcome)) => outcome,
+            other => panic!("no outcome but {other:?}; {:#?}", self.jobs().await),
+        }
+    }
+
+    /// Every job to its end; how many there were.
+    pub async fn work_off(&self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        while let Some(end) = self.step().await {
+            assert_ne!(end, Ended::PutBack, "{:#?}", self.jobs().await);
+            ended.push(end);
+        }
+        ended
+    }
+
+    pub async fn jobs(&self) -> Vec<JobRow> {
+        self.store.jobs(1000).await.unwrap()
+    }
+
+    /// Ends it in order.
+    pub async fn end(self) {
+        self.stop.cancel();
+        self.web.await.unwrap().unwrap();
+        self.store.close().await;
+    }
+}
+
+/// The program that runs inside the sandbox: the static one where the test script built it.
+pub fn tools() -> PathBuf {
+    std::env::var_os("FROGNANO_TOOLS").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_frognano-tools")), PathBuf::from)
+}

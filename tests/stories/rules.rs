@@ -1,0 +1,173 @@
+//! The rules of the house that no compiler checks: who may import whom, and that the annotated example is the configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use frognano_bot::config::{Config, File};
+
+/// Every room with the rooms that it may import (the picture in `lib.rs`).
+const ARROWS: [(&str, &[&str]); 18] = [
+    ("domain", &[]),
+    ("config", &["domain"]),
+    ("tools", &[]),
+    ("telemetry", &[]),
+    ("forge", &["domain", "config"]),
+    ("store", &["domain", "config"]),
+    ("git", &["domain", "config"]),
+    ("sandbox", &["domain", "config"]),
+    ("model", &["domain", "config"]),
+    ("leaf", &["domain", "config", "sandbox", "model"]),
+    ("verify", &["domain", "config", "sandbox"]),
+    ("guard", &["domain", "config"]),
+    ("demo", &["domain", "config", "model"]),
+    ("publish", &["domain", "config", "forge", "git", "guard"]),
+    ("pipeline", &["domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
+    ("worker", &["domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
+    ("web", &["domain", "config", "forge", "store"]),
+    ("app", &["config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+];
+
+/// Libraries that only some rooms may name.
+const KEPT_IN: [(&str, &[&str]); 4] =
+    [("sqlx", &["store"]), ("axum", &["web", "demo"]), ("reqwest", &["forge", "model", "demo"]), ("clap", &["cli"])];
+
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    files
+}
+
+fn room_of(file: &str) -> &str {
+    let below = file.split("/src/").last().unwrap();
+    below.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+fn source_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The rooms named by `use crate::…` and `crate::…` of a source text.
+fn imports(text: &str) -> Vec<String> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let named =
+        code.split("crate::").skip(1).map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect());
+    named.filter(|name: &String| !name.is_empty()).collect()
+}
+
+#[test]
+fn imports_go_down_only() {
+    let allowed = ARROWS.into_iter().collect::<BTreeMap<_, _>>();
+    let mut wrong = Vec::new();
+    for (file, text) in sources(&source_folder()) {
+        let Some(rooms) = allowed.get(room_of(&file)) else { continue };
+        let up = imports(&text).into_iter().filter(|room| room != room_of(&file) && !rooms.contains(&room.as_str()));
+        wrong.extend(up.map(|room| format!("{file} imports {room}")));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(imports("use crate::store::Store;\n// crate::web\nlet x = crate::git::which(1);"), ["store", "git"]);
+}
+
+#[test]
+fn libraries_stay_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources(&source_folder()) {
+        for (library, rooms) in KEPT_IN {
+            let names_it = text.lines().any(|line| line.contains(&format!("{library}::")) && !line.trim_start().starts_with("//"));
+            if names_it && !rooms.contains(&room_of(&file)) {
+                wrong.push(format!("{file} names {library}"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn unsafe_code_is_in_one_file_of_the_sandbox() {
+    let with = sources(&source_folder()).into_iter().filter(|(_, text)| text.lines().any(|line| line.contains("unsafe {")));
+    let files = with.map(|(file, _)| file.split("/src/").last().unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(files.iter().all(|file| file == "sandbox/local/spawn.rs"), "{files:?}");
+}
+
+fn example() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config/frognano.example.toml")).unwrap()
+}
+
+#[test]
+fn the_annotated_example_is_loaded_and_its_defaults_are_the_defaults() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("secrets")).unwrap();
+    for secret in ["gitea-webhook", "gitea-token", "ghes-webhook"] {
+        std::fs::write(folder.path().join("secrets").join(secret), "s3cret\n").unwrap();
+    }
+    std::fs::write(folder.path().join("ghes-token"), "s3cret").unwrap();
+    let text = example().replace("{ env = \"FROGNANO_GHES_TOKEN\" }", "{ file = \"ghes-token\" }");
+    let config = Config::parse(&text, folder.path()).unwrap();
+    let defaults = File::local("http://localhost/".parse().unwrap(), "local");
+    assert_eq!(format!("{:?}", config.file.sandbox), format!("{:?}", defaults.sandbox));
+    assert_eq!(format!("{:?}", config.file.run), format!("{:?}", defaults.run));
+    assert_eq!(format!("{:?}", config.file.repositories), format!("{:?}", defaults.repositories));
+    let defaults_of_guard = frognano_bot::guard::Limits::default();
+    assert_eq!(
+        (config.file.guard.max_files, config.file.guard.max_lines),
+        (Some(defaults_of_guard.max_files), Some(defaults_of_guard.max_lines))
+    );
+    assert_eq!(config.forges.len(), 2);
+}
+
+#[test]
+fn every_complaint_comes_at_once_with_status_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frognano.toml");
+    std::fs::write(
+        &path,
+        "[service]\nlisten = \"nowhere\"\nlable = \"x\"\nconcurrency = 0\n[model]\nurl = \"ftp://x\"\nname = \"\"\n[sandbox]\nuid = 0\nnetwork = true\n\
+         [[forge]]\nname = \"a b\"\nkind = \"gitea\"\nurl = \"http://git.example.com\"\ntoken = { file = \"missing\" }\n[nonsense]\n",
+    )
+    .unwrap();
+    let run = || Command::new(env!("CARGO_BIN_EXE_frognano-bot")).args(["serve", "--config"]).arg(&path).output().unwrap();
+    let said = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let output = run();
+    assert_eq!(output.status.code(), Some(2));
+    for words in ["[service] lable: unknown field", "[sandbox] network: unknown field", "[nonsense]: there is no such section"] {
+        assert!(said(&output).contains(words), "{words} is not in {}", said(&output));
+    }
+    let text =
+        std::fs::read_to_string(&path).unwrap().replace("lable = \"x\"\n", "").replace("network = true\n", "").replace("[nonsense]\n", "");
+    std::fs::write(&path, text).unwrap();
+    let output = run();
+    assert_eq!(output.status.code(), Some(2));
+    for words in [
+        "[service] listen: \"nowhere\"",
+        "[service] concurrency",
+        "[model] url",
+        "[model] name",
+        "[sandbox] uid: never 0",
+        "name: letters, digits",
+        "webhook_secrets: none",
+        "url: http:// would send the token in the clear",
+        "missing: can't be read",
+    ] {
+        assert!(said(&output).contains(words), "{words} is not in {}", said(&output));
+    }
+}
+
+#[test]
+fn two_services_do_not_share_a_data_folder() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let house = crate::house::House::new(frognano_bot::demo::Kind::Gitea).await;
+        let service = house.service().await;
+        let config = Config::load(&house.write_config()).unwrap();
+        let complaints = frognano_bot::app::build(&config).await.err().unwrap();
+        assert!(complaints.concat().contains("another service works in this folder"), "{complaints:?}");
+        service.end().await;
+    });
+}
