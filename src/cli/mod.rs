@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Label an issue, get a draft pull request that code has judged and a human must review.
 #[derive(Debug, Parser)]
@@ -70,11 +71,15 @@ fn usage(complaints: &[String]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Ends with SIGTERM or Ctrl-C.
-async fn asked_to_stop() {
-    let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
+/// Ends with SIGTERM or Ctrl-C; they are caught from the call on, not only once somebody waits.
+fn asked_to_stop() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        if let (Ok(mut term), Ok(mut interrupt)) = signals {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
     }
 }
