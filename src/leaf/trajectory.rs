@@ -93,6 +93,18 @@ pub struct Ours {
     pub ending: String,
     /// The step that a failure or a cancellation kept from being finished: its message and the results that were there.
     pub interrupted: Option<Step>,
+    /// Each time that the run went on in a new sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recoveries: Vec<Recovery>,
+}
+
+/// A lost sandbox or worker, and where the run went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The step that was done next, from 0.
+    pub before_step: u64,
+    /// What was lost.
+    pub why: String,
 }
 
 /// The figures of a turn.
