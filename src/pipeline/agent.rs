@@ -92,7 +92,12 @@ impl AgentRun {
         };
         let ended = self.let_it_work(work, start, preset, sandbox.as_mut()).await;
         let changed = match ended {
-            Ok(Ok(trajectory)) => Ok(self.conclude(work, start, trajectory, sandbox.as_mut()).await),
+            Ok(Ok(trajectory)) => match self.conclude(work, start, trajectory, sandbox.as_mut()).await {
+                Err(stop @ Stop::TryAgain(Fault::SandboxFailed, _)) => {
+                    Err(Lost { why: "the sandbox was lost at the end".to_owned(), stop })
+                }
+                concluded => Ok(concluded),
+            },
             Ok(Err(stop)) => Ok(Err(stop)),
             Err(lost) => Err(lost),
         };
@@ -161,7 +166,7 @@ impl AgentRun {
         let why = || trajectory.error.clone().unwrap_or_else(|| trajectory.frognano.ending.clone());
         match trajectory.exit_reason {
             Some(ExitReason::LlmQueryError) => return Err(Stop::abandoned(Fault::ModelFailed, why())),
-            Some(ExitReason::InfrastructureError | ExitReason::ToolError) => return Err(Stop::TryAgain(Fault::SandboxFailed, why())),
+            Some(ExitReason::InfrastructureError) => return Err(Stop::TryAgain(Fault::SandboxFailed, why())),
             Some(ExitReason::InternalError) => return Err(Stop::TryAgain(Fault::Internal, why())),
             _ => {}
         }
