@@ -22,7 +22,8 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
 
 pub(super) async fn from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<Start, Stop> {
     work.enter(Stage::Cloning).await?;
-    start(work, "local", remote, "HEAD", "main").await
+    let reference = work.checkpoint.base.as_ref().map_or_else(|| "HEAD".to_owned(), ToString::to_string);
+    start(work, "local", remote, &reference, "main").await
 }
 
 async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Stop> {

@@ -8,6 +8,7 @@ mod agent;
 mod changes;
 mod clone;
 mod judge;
+mod keep;
 mod sandboxed;
 mod stop;
 
@@ -54,6 +55,8 @@ pub struct Settings {
     pub attribution: Attribution,
     /// The budgets of the agent.
     pub preset: Preset,
+    /// How often a run goes on in a new sandbox after its own was lost.
+    pub max_recoveries: u32,
     /// The seed sent with each request of the agent.
     pub seed: Option<u64>,
     /// The longest that the project's tests may take.

@@ -11,6 +11,7 @@ mod leaf_loop;
 mod leaf_vectors;
 mod main_job;
 mod model_client;
+mod recovery;
 mod refusals;
 mod rules;
 mod sandbox;
