@@ -18,6 +18,7 @@ use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
+    note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
@@ -26,14 +27,14 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
     let folder = work.folder().await?;
-    let mut run = match keep::load(&folder) {
-        Some(kept) => AgentRun::go_on(work, folder, kept, "the worker was lost or stopped"),
+    let mut run = match keep::load(&folder, &start.base) {
+        Some(kept) => AgentRun::go_on(folder, kept, "the worker was lost or stopped"),
         None => AgentRun::begin(work, folder),
     };
     for _ in 0..work.parts.settings.max_recoveries {
         match run.until_it_ends(work, start, preset).await {
-            Err(Lost { why, stop }) => match keep::load(&run.folder) {
-                Some(kept) => run = AgentRun::go_on(work, run.folder, kept, &why),
+            Err(Lost { why, stop }) => match keep::load(&run.folder, &start.base) {
+                Some(kept) => run = AgentRun::go_on(run.folder, kept, &why),
                 None => return Err(stop),
             },
             Ok(ended) => return ended,
@@ -58,17 +59,15 @@ struct Lost {
 }
 
 impl AgentRun {
-    fn begin(work: &mut Work<'_>, folder: PathBuf) -> Self {
+    fn begin(work: &Work<'_>, folder: PathBuf) -> Self {
         let task = leaf::task_text(&work.text);
-        note_what_was_left_out(&mut work.report.notes, &task);
         let id = work.run.0.clone();
         let trajectory =
             Trajectory::begin(Task { trajectory_id: id.clone(), instance_id: id, seed: work.parts.settings.seed, text: task.text });
         Self { folder, trajectory, differences: Differences::new(), has_ended: false, recovery: None }
     }
 
-    fn go_on(work: &mut Work<'_>, folder: PathBuf, kept: Resumable, why: &str) -> Self {
-        note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
+    fn go_on(folder: PathBuf, kept: Resumable, why: &str) -> Self {
         let Resumable { mut trajectory, differences, has_ended } = kept;
         let recovery = Recovery { before_step: trajectory.steps.len() as u64, why: why.to_owned() };
         tracing::info!(before_step = recovery.before_step, why, "the agent goes on in a new sandbox");
@@ -116,7 +115,7 @@ impl AgentRun {
             return Ok(Ok(self.trajectory.clone()));
         }
         let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
-        let mut keeper = match Keeper::open(&self.folder, &self.trajectory, self.recovery.is_some()) {
+        let mut keeper = match Keeper::open(&self.folder, &start.base, &self.trajectory, self.recovery.is_some()) {
             Ok(keeper) => keeper,
             Err(error) => return Ok(Err(disk(error))),
         };
@@ -137,6 +136,7 @@ impl AgentRun {
         }
         match ended {
             Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(Stop::Shutdown)),
+            Ok(trajectory) if may_go_on(&trajectory) => Ok(Ok(trajectory)),
             Ok(trajectory) => Ok(saver.keeper.end(&trajectory).map(|()| trajectory).map_err(disk)),
             Err(LeafError::Sandbox { source: source @ SandboxError::Lost(_), .. }) => {
                 Err(Lost { why: source.to_string(), stop: source.into() })
@@ -173,6 +173,11 @@ impl AgentRun {
         let changed = changes::collect(sandbox, &start.mirror, &start.tree).await?;
         if changed.is_empty() { Err(nothing(trajectory.exit_reason)) } else { Ok(changed) }
     }
+}
+
+/// Ended by a fault that another try may not meet: such an ending is not written down.
+fn may_go_on(trajectory: &Trajectory) -> bool {
+    matches!(trajectory.exit_reason, Some(ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError))
 }
 
 fn was_stopped(trajectory: &Trajectory) -> bool {

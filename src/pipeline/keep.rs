@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha1::{Digest as _, Sha1};
 
-use crate::domain::{BlobMode, ChangedFile};
+use crate::domain::{BlobMode, ChangedFile, ObjectId};
 use crate::git::{IgnoreRules, Tree};
 use crate::leaf::{Kept, Line, Recovery, Trajectory};
 use crate::sandbox::{Sandbox, SandboxError, WORKSPACE};
@@ -46,7 +46,7 @@ pub(super) struct Resumable {
 
 impl Keeper {
     /// Begins a journal, or goes on with one that is there.
-    pub(super) fn open(folder: &Path, trajectory: &Trajectory, goes_on: bool) -> std::io::Result<Self> {
+    pub(super) fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, goes_on: bool) -> std::io::Result<Self> {
         let blobs = folder.join("blobs");
         std::fs::create_dir_all(&blobs)?;
         let path = folder.join(JOURNAL);
@@ -55,7 +55,7 @@ impl Keeper {
         let mut keeper =
             Self { journal, blobs, known: HashSet::new(), by_products: IgnoreRules::new(&[]), messages: trajectory.messages.len() };
         if !goes_on {
-            keeper.write(&Line::Begin(Box::new(trajectory.clone())))?;
+            keeper.write(&Line::Begin { base: base.to_string(), trajectory: Box::new(trajectory.clone()) })?;
         }
         Ok(keeper)
     }
@@ -142,10 +142,13 @@ impl From<std::io::Error> for NotKept {
     }
 }
 
-/// Reads a kept run back; none when there is none, or when what it names is not whole: then it starts over.
-pub(super) fn load(folder: &Path) -> Option<Resumable> {
+/// Reads a kept run back; none when there is none, when it is of another base, or when what it names is not whole: then it starts over.
+pub(super) fn load(folder: &Path, base: &ObjectId) -> Option<Resumable> {
     let journal = std::fs::read(folder.join(JOURNAL)).ok()?;
-    let Kept { trajectory, workspaces, has_ended } = Kept::read(&journal)?;
+    let Kept { base: kept_base, trajectory, workspaces, has_ended } = Kept::read(&journal)?;
+    if kept_base != base.as_str() {
+        return None;
+    }
     let last = workspaces.iter().rev().find(|workspace| !workspace.is_null());
     let differences = last.map_or_else(|| Some(Differences::new()), from_json)?;
     let blobs = folder.join("blobs");
