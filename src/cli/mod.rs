@@ -29,7 +29,7 @@ enum Command {
     /// Show the whole way on this machine: a small built-in forge, a project with a bug, a scripted model.
     Demo(demo::Demo),
     /// Work on one local repository without any forge; nothing is pushed.
-    Fix(fix::Fix),
+    Fix(Box<fix::Fix>),
 }
 
 /// Reads the command line and does what it says.

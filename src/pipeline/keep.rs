@@ -87,8 +87,11 @@ impl Keeper {
         let mut differences: Differences = gone.map(|(path, _)| (path.clone(), None)).collect();
         for entry in &there {
             let Some(mode) = entry.mode else { continue };
-            let is_base = base.entries.get(&entry.path).is_some_and(|before| before.mode == mode && before.blob == entry.blob);
-            if !is_base && !(self.by_products.leave_out(&entry.path) && !base.entries.contains_key(&entry.path)) {
+            let is_kept = match base.entries.get(&entry.path) {
+                Some(before) => before.mode != mode || before.blob != entry.blob,
+                None => !self.by_products.leave_out(&entry.path),
+            };
+            if is_kept {
                 differences.insert(entry.path.clone(), Some((mode, entry.blob.clone())));
             }
         }
