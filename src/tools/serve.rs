@@ -30,6 +30,8 @@ pub(super) struct Room {
     pub processes: Processes,
     /// Where the end of the input shows.
     pub input: Input,
+    /// The contents that were named before.
+    pub known: tree::Known,
 }
 
 /// The input has ended while a command ran.
@@ -54,7 +56,7 @@ pub(super) fn serve(options: Options) -> Result<(), String> {
         confine::confine(&options.bounds)?;
     }
     let input = Input::start().map_err(|why| format!("can't read the input: {why}"))?;
-    let mut room = Room { workdir: Workdir::new(workdir), limits: options.limits, processes, input };
+    let mut room = Room { workdir: Workdir::new(workdir), limits: options.limits, processes, input, known: tree::Known::default() };
     let ended = room.answer_all();
     room.processes.end_all();
     ended.map_err(|why| format!("the answers can't be written: {why}"))
@@ -134,7 +136,9 @@ impl Room {
         Ok(match body.get("op").and_then(Value::as_str) {
             Some("put") => put(body, payload),
             Some("list") => {
-                match folder(body).and_then(|folder| tree::list(&folder).map_err(|why| format!("{folder:?} can't be listed: {why}"))) {
+                match folder(body)
+                    .and_then(|folder| tree::list(&folder, &mut self.known).map_err(|why| format!("{folder:?} can't be listed: {why}")))
+                {
                     Ok(records) => Answer::WithBytes(records),
                     Err(error) => failed(error),
                 }

@@ -2,21 +2,51 @@
 //!
 //! What must hold: links are never followed, nothing that git can't keep is opened, and what is said about a file is true of one reading of it.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::libc;
 use sha1::{Digest, Sha1};
+
+/// The names of contents that were worked out before, by what the file system says of each file: a tree that hardly changes is listed again and
+/// again, once a step. A file that changed a moment before it was read is not remembered, since it could change again unseen.
+#[derive(Default)]
+pub(super) struct Known(HashMap<Identity, String>);
+
+/// Device, inode, size, and the times of the last change of content and of anything, in seconds and nanoseconds.
+type Identity = (u64, u64, u64, (i64, i64), (i64, i64));
+
+impl Known {
+    fn identity(about: &Metadata) -> Identity {
+        (about.dev(), about.ino(), about.len(), (about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()))
+    }
+
+    fn hash(&mut self, file: File, about: &Metadata) -> io::Result<String> {
+        const FRESH_SECONDS: i64 = 2;
+        let identity = Self::identity(about);
+        if let Some(name) = self.0.get(&identity) {
+            return Ok(name.clone());
+        }
+        let name = hash(file, about.len())?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if about.ctime().saturating_add(FRESH_SECONDS) < i64::try_from(now).unwrap_or(i64::MAX) {
+            self.0.insert(identity, name.clone());
+        }
+        Ok(name)
+    }
+}
 
 /// The records `MODE SP SHA1 SP SIZE SP PATH NUL` of everything below `folder` but folders and whatever is named `.git`, sorted by path.
 ///
 /// # Errors
 /// When the folder itself can't be read.
-pub(super) fn list(folder: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn list(folder: &Path, known: &mut Known) -> io::Result<Vec<u8>> {
     let mut records: Vec<(Vec<u8>, String)> = Vec::new();
     let mut folders = vec![PathBuf::new()];
     fs::read_dir(folder)?;
@@ -33,7 +63,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<u8>> {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(path);
             } else {
-                let record = record(&entry.path());
+                let record = record(&entry.path(), known);
                 records.push((path.into_os_string().into_vec(), record));
             }
         }
@@ -42,12 +72,12 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<u8>> {
     Ok(records.into_iter().flat_map(|(path, record)| [record.as_bytes(), &path, b"\0"].concat()).collect())
 }
 
-fn record(path: &Path) -> String {
+fn record(path: &Path, known: &mut Known) -> String {
     let Ok(about) = fs::symlink_metadata(path) else { return other(0) };
     let named = if about.is_symlink() {
         fs::read_link(path).map(|target| (120_000, blob(target.as_os_str().as_bytes()), target.as_os_str().len() as u64))
     } else {
-        open_regular(path).and_then(|(file, about)| Ok((mode(&about), hash(file, about.len())?, about.len())))
+        open_regular(path).and_then(|(file, about)| Ok((mode(&about), known.hash(file, &about)?, about.len())))
     };
     named.map_or_else(|_| other(about.len()), |(mode, sha1, size)| format!("{mode} {sha1} {size} "))
 }
@@ -167,4 +197,43 @@ fn add(archive: &mut tar::Builder<Vec<u8>>, folder: &Path, path: &Path, sum: &mu
     header.set_size(content.len() as u64);
     header.set_mode(if about.mode() & 0o100 == 0 { 0o644 } else { 0o755 });
     archive.append_data(&mut header, path, content.as_slice()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::{Duration, SystemTime};
+
+    use super::{Known, list};
+
+    #[test]
+    fn a_list_is_the_same_with_and_without_memory_and_sees_each_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let mut known = Known::default();
+        let mut listed = |text: &str| {
+            fs::write(&path, text).unwrap();
+            let with = list(folder.path(), &mut known).unwrap();
+            assert_eq!(with, list(folder.path(), &mut Known::default()).unwrap());
+            with
+        };
+        let (one, two) = (listed("one\n"), listed("two\n"));
+        assert_ne!(one, two, "the same size in the same moment");
+        assert_eq!(listed("one\n"), one);
+    }
+
+    #[test]
+    fn only_what_has_been_still_for_a_while_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        fs::write(&path, "old").unwrap();
+        let mut known = Known::default();
+        list(folder.path(), &mut known).unwrap();
+        assert_eq!(known.0.len(), 0, "changed a moment ago");
+        let about = fs::metadata(&path).unwrap();
+        known.0.insert(Known::identity(&about), "0123".to_owned());
+        assert!(String::from_utf8(list(folder.path(), &mut known).unwrap()).unwrap().contains("0123"));
+        File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
+        assert!(!String::from_utf8(list(folder.path(), &mut known).unwrap()).unwrap().contains("0123"));
+    }
 }
