@@ -114,6 +114,10 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
+    if work.checkpoint.candidate.as_ref() != Some(&commit) {
+        // What an earlier run's tests said is about another patch.
+        work.checkpoint.tests_after = None;
+    }
     work.checkpoint.candidate = Some(commit.clone());
     work.finish_stage();
     work.keep().await?;

@@ -50,6 +50,11 @@ async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, referenc
         );
         return Err(Stop::abandoned(Fault::RepositoryTooLarge, detail));
     }
+    if work.checkpoint.base.as_ref() != Some(&base) {
+        // What an earlier run finished is about another commit.
+        let kept = &mut work.checkpoint;
+        (kept.tests_before, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
+    }
     work.checkpoint.base = Some(base.clone());
     work.checkpoint.default_branch = Some(branch.to_owned());
     work.report.base = Some(base.to_string());

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::Outcome;
+use frognano_bot::worker::Ended;
 
 use crate::house::{House, Service};
 
@@ -203,4 +204,25 @@ async fn a_sandbox_that_can_not_be_started_is_tried_again_and_then_given_up_as_o
     let outcome = house.later(&service).await;
     assert_eq!(reason(&outcome), "abandoned/sandbox_failed");
     assert!(house.said(1)[0].contains("no namespaces here"), "{:?}", house.said(1));
+}
+
+#[tokio::test]
+async fn what_was_tested_before_the_mirror_was_lost_says_nothing_of_the_next_patch() {
+    let house = House::new(Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("POST", "*/pulls", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    std::fs::remove_dir_all(house.folder.path().join("data/mirrors")).unwrap();
+    let bare = house.folder.path().join("tallybook.git");
+    let branch = format!("refs/heads/{}", house.branches()[0]);
+    assert!(std::process::Command::new("git").arg("-C").arg(&bare).args(["update-ref", "-d", &branch]).status().unwrap().success());
+    house.commit(|folder| std::fs::write(folder.join("news.txt"), "another base\n").unwrap());
+    assert_eq!(house.later(&service).await.name(), "proposed");
+    let checkpoint: serde_json::Value = serde_json::from_str(&service.jobs().await[0].checkpoint).unwrap();
+    let stages = checkpoint["stage_ms"].as_array().unwrap().iter().map(|stage| stage[0].as_str().unwrap()).collect::<Vec<_>>();
+    for stage in ["tests_before", "tests_after"] {
+        assert_eq!(stages.iter().filter(|name| **name == stage).count(), 2, "{stages:?}");
+    }
 }
