@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -189,6 +191,7 @@ async fn collect(
     limit: Option<Duration>,
 ) -> Result<std::process::Output, GitError> {
     let mut child = command.spawn().map_err(|error| GitError::Failed(format!("git could not be started: {error}")))?;
+    let mut helpers = Helpers(child.id());
     let (mut stdin, mut stdout, mut stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let work = async {
@@ -218,7 +221,19 @@ async fn collect(
         None => work.await,
     };
     let status = status.map_err(|error| GitError::Failed(error.to_string()))?;
+    helpers.0 = None;
     Ok(std::process::Output { status, stdout: out, stderr: err })
+}
+
+/// The process group of a git that was not waited for: its helpers would go on talking to a remote that hangs, with the credential.
+struct Helpers(Option<u32>);
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.and_then(|leader| i32::try_from(leader).ok()) {
+            killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
+        }
+    }
 }
 
 fn finished(args: &[&str], output: &std::process::Output) -> Result<Vec<u8>, GitError> {
