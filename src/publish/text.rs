@@ -116,7 +116,7 @@ pub fn commit_message(issue_title: &str, number: i64, issue_url: &str, run: &str
 }
 
 fn subject(issue_title: &str, number: i64) -> String {
-    let line = inert(&issue_title.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = without_acts(&issue_title.split_whitespace().collect::<Vec<_>>().join(" "));
     let line = line.chars().take(120).collect::<String>();
     if line.trim().is_empty() { format!("issue {number}") } else { line }
 }
@@ -286,9 +286,14 @@ fn cell(text: &str) -> String {
     format!("`{}`", code(text).replace('|', "\\|"))
 }
 
-/// A stranger's words as running text: nothing in them acts on a forge.
+/// A stranger's words as running text: nothing in them acts on a forge, and no markup of theirs is rendered.
 #[must_use]
 pub fn inert(words: &str) -> String {
+    without_acts(words).replace('<', "&lt;").replace('[', "\\[")
+}
+
+/// A stranger's words where forges show plain text, as in titles: nothing in them acts.
+fn without_acts(words: &str) -> String {
     let mut text = String::with_capacity(words.len());
     let mut letters = words.chars().filter(|letter| !is_hidden(*letter)).peekable();
     while let Some(letter) = letters.next() {
@@ -298,8 +303,6 @@ pub fn inert(words: &str) -> String {
             '#' if next.is_some_and(|next| next.is_ascii_digit()) => text.push_str("no. "),
             '!' if next.is_some_and(|next| next.is_ascii_digit() || next == '[') => text.push_str("! "),
             '\n' | '\r' => text.push(' '),
-            '<' => text.push_str("&lt;"),
-            '[' => text.push_str("\\["),
             _ => text.push(letter),
         }
     }
@@ -333,6 +336,7 @@ mod tests {
         assert_eq!(inert("<img src=x>\u{202e}"), "&lt;img src=x>");
         assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
         assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
+        assert_eq!(title("Vec<[u8]> @all http://e/", 7), "Vec<[u8]> (at)all http: //e/ (#7)", "titles are plain text");
     }
 
     #[test]
