@@ -126,7 +126,7 @@ fn subject(issue_title: &str, number: i64) -> String {
 pub fn pull_request(report: &Report, number: i64) -> String {
     let mut text = String::new();
     let issue = if number == 0 { String::new() } else { format!(" for #{number}") };
-    writeln!(text, "> [!IMPORTANT]\n> A machine made this change{issue}. Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
+    writeln!(text, "> **A machine made this change{issue}.** Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
     writeln!(text, "**{}**\n", proof_sentence(report)).ok();
     tests(&mut text, report);
     text.push_str("\n| file | added | removed |\n|---|---:|---:|\n");
@@ -170,8 +170,9 @@ fn tests(text: &mut String, report: &Report) {
         }
     }
     writeln!(text, "| exit status | {} | {} |", exit(&before), exit(&after)).ok();
-    writeln!(text, "| time | {:.1} s | {:.1} s |\n", seconds(&before), seconds(&after)).ok();
-    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured"))).ok();
+    writeln!(text, "| time | {:.2} s | {:.2} s |\n", seconds(&before), seconds(&after)).ok();
+    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured").trim_end_matches('.')))
+        .ok();
     if let Some(why) = after.unavailable.as_ref().or(before.unavailable.as_ref()) {
         writeln!(text, "The tests could not run: {}.", inert(why)).ok();
     }
@@ -198,7 +199,7 @@ fn exit(told: &Told) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a duration for people, to a tenth of a second")]
+#[expect(clippy::cast_precision_loss, reason = "a duration for people, to a hundredth of a second")]
 fn seconds(told: &Told) -> f64 {
     told.duration_ms as f64 / 1000.0
 }
@@ -240,8 +241,26 @@ fn claim(text: &mut String, words: &str) {
         return;
     }
     let words = words.chars().filter(|letter| *letter == '\n' || *letter == '\t' || !letter.is_control()).take(4000).collect::<String>();
+    let words = words.lines().map(wrapped).collect::<Vec<_>>().join("\n");
     let fence = fence_for(&words);
     write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{fence}text\n{words}\n{fence}\n").ok();
+}
+
+/// A line broken at spaces after at most 110 characters: what stands in a fence is not wrapped by forges.
+fn wrapped(line: &str) -> String {
+    const WIDTH: usize = 110;
+    let (mut text, mut width) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let length = word.chars().count();
+        if width > 0 && width + length > WIDTH {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            width = 0;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text
 }
 
 fn record(text: &mut String, report: &Report) {
@@ -325,7 +344,7 @@ fn cut(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{fence_for, inert, title};
+    use super::{fence_for, inert, title, wrapped};
 
     #[test]
     fn strangers_words_do_not_act() {
@@ -337,6 +356,15 @@ mod tests {
         assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
         assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
         assert_eq!(title("Vec<[u8]> @all http://e/", 7), "Vec<[u8]> (at)all http: //e/ (#7)", "titles are plain text");
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_spaces_and_keep_every_word() {
+        let line = "word ".repeat(60);
+        let wrapped = wrapped(&line);
+        assert!(wrapped.lines().all(|line| line.chars().count() <= 110) && wrapped.lines().count() == 3, "{wrapped}");
+        assert_eq!(wrapped.split_whitespace().count(), 60);
+        assert_eq!(super::wrapped("    indented"), "    indented");
     }
 
     #[test]
