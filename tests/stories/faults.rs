@@ -226,3 +226,22 @@ async fn what_was_tested_before_the_mirror_was_lost_says_nothing_of_the_next_pat
         assert_eq!(stages.iter().filter(|name| **name == stage).count(), 2, "{stages:?}");
     }
 }
+
+#[tokio::test]
+async fn a_submodule_is_not_replaced_by_what_the_agent_left_in_its_place() {
+    for place in ["dep/fix.py", "dep"] {
+        let write = format!(r#"rmdir dep; mkdir -p "$(dirname {place})"; echo x = 1 > {place}"#);
+        let write = serde_json::json!({"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": write}}]});
+        let house = House::with_script(Kind::Gitea, &format!("{write}\n{}", project::SCRIPT)).await;
+        house.commit(|folder| {
+            std::fs::create_dir(folder.join("dep")).unwrap();
+            let link = format!("160000,{},dep", "1".repeat(40));
+            let git =
+                std::process::Command::new("git").arg("-C").arg(folder).args(["update-index", "--add", "--cacheinfo", &link]).status();
+            assert!(git.unwrap().success());
+        });
+        let (outcome, _service) = outcome_of(&house).await;
+        assert_eq!(reason(&outcome), "refused/submodule", "{place}: {outcome:?}");
+        assert_eq!(house.pull_requests().len(), 0);
+    }
+}
