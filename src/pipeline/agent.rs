@@ -107,7 +107,14 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     };
     let commit = match kept {
         Some(commit) => commit,
-        None => start.mirror.commit(&work.run, &start.base, patch.changed(), &message(work)).await?,
+        None => {
+            let commit = start.mirror.commit(&work.run, &start.base, patch.changed(), &message(work)).await?;
+            let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
+            if made != patch.changed() {
+                return Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw"));
+            }
+            commit
+        }
     };
     let diff = start.mirror.patch(&start.base, &commit).await?;
     work.report.patch_sha256 = Some(hex::encode(Sha256::digest(&diff)));

@@ -245,3 +245,16 @@ async fn a_submodule_is_not_replaced_by_what_the_agent_left_in_its_place() {
         assert_eq!(house.pull_requests().len(), 0);
     }
 }
+
+#[tokio::test]
+async fn a_policy_that_is_huge_or_no_file_refuses_instead_of_being_left_aside() {
+    let huge = |folder: &Path| std::fs::write(folder.join(".frognano.toml"), vec![b'#'; 20_000_000]).unwrap();
+    let link = |folder: &Path| std::os::unix::fs::symlink("pyproject.toml", folder.join(".frognano.toml")).unwrap();
+    for (bend, why) in [(&huge as &dyn Fn(&Path), "larger than 65536 bytes"), (&link, "it is no file")] {
+        let house = House::new(Kind::Gitea).await;
+        house.commit(bend);
+        let (outcome, _service) = outcome_of(&house).await;
+        assert_eq!(reason(&outcome), "refused/policy-unreadable");
+        assert!(house.said(1)[0].contains(why), "{:?}", house.said(1));
+    }
+}
