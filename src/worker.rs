@@ -231,12 +231,11 @@ impl Worker {
         let asked = Asked { forge: forge.as_ref(), repo: &claimed.repo, episodes: &episodes };
         let solved = pipeline::solve(&mut work, &asked).await;
         work.finish_stage();
-        let was_visible = work.checkpoint.base.is_some();
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
         match solved {
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
-            Err(Stop::Quiet(_)) if was_visible => {
+            Err(Stop::Quiet(_)) if claimed.taken_up => {
                 let by = "the label was taken off meanwhile".to_owned();
                 self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Cancelled { by }, report).await
             }

@@ -67,6 +67,8 @@ pub struct Claimed {
     pub run: RunId,
     /// How often the job was claimed, this time included.
     pub leases: i64,
+    /// Whether an earlier claim took the label up, so that its setter may have been told.
+    pub taken_up: bool,
     /// The stage it was in when it was last left.
     pub stage: String,
     /// The repository as the delivery named it.
@@ -94,7 +96,7 @@ impl Store {
              where id = (select id from jobs where (state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5) \
              order by queued_ms, id limit 1) \
              and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
-             returning id, fence, run, leases, stage, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
+             returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
         )
         .bind(owner)
         .bind(now + lease_ms)
@@ -263,6 +265,7 @@ fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         lease: Lease { job: JobId(job), fence: row.try_get("fence")? },
         run: RunId(row.try_get("run")?),
         leases: row.try_get("leases")?,
+        taken_up: row.try_get::<Option<String>, _>("episode")?.is_some(),
         stage: row.try_get("stage")?,
         repo: RepoRef { forge: row.try_get("forge")?, id: row.try_get("repo_id")?, path: row.try_get("repo_path")? },
         issue: row.try_get("issue")?,

@@ -217,3 +217,17 @@ async fn who_lost_the_right_to_write_meanwhile_gets_nothing_pushed() {
     assert_eq!(reason(&outcome), "refused/no_write_access");
     assert_eq!(house.pull_requests().len(), 0);
 }
+
+#[tokio::test]
+async fn a_label_taken_off_before_the_repository_could_be_fetched_ends_with_a_word() {
+    let house = House::new(frognano_bot::demo::Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("GET", "*/info/refs", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+    assert_eq!(house.later(&service).await.name(), "cancelled");
+    let [said] = &house.said(issue)[..] else { panic!("{:?}", house.said(issue)) };
+    assert!(said.contains("the label was taken off meanwhile"), "{said}");
+}
