@@ -181,7 +181,7 @@ impl Prepared {
             cancel,
             stage_began: None,
         };
-        let remote = Remote { url: self.repo.clone(), credential: None };
+        let remote = Remote { url: self.repo.clone(), credential: None, ca_file: None };
         let solved = match pipeline::start_from_folder(&mut work, &remote).await {
             Ok(start) => pipeline::propose(&mut work, &start).await.map(|_| ()),
             Err(stop) => Err(stop),

@@ -235,7 +235,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let git = Git::new(state.path()).await.unwrap();
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let remote = Remote { url: format!("http://{}/a/b.git", silent.local_addr().unwrap()), credential: None };
+        let remote = Remote { url: format!("http://{}/a/b.git", silent.local_addr().unwrap()), credential: None, ca_file: None };
         let mirrors = Mirrors::new(git, state.path().join("mirrors"), 1 << 30, Duration::from_millis(500));
         let given_up = mirrors.fetch("silent", &remote, "refs/heads/main", "main").await.unwrap_err();
         assert!(given_up.to_string().contains("no end after"), "{given_up}");
@@ -258,7 +258,7 @@ mod tests {
         git.run(state.path(), &["clone", "--quiet", "--depth=1", &url, &shallow.display().to_string()]).await.unwrap();
 
         let mirrors = Mirrors::new(git.clone(), state.path().join("mirrors"), 1 << 30, Duration::from_secs(60));
-        let remote = Remote { url: shallow.display().to_string(), credential: None };
+        let remote = Remote { url: shallow.display().to_string(), credential: None, ca_file: None };
         let (mirror, base) = mirrors.fetch("local", &remote, "HEAD", "main").await.unwrap();
         let tip = git.run(&full, &["rev-parse", "HEAD"]).await.unwrap();
         assert_eq!(base.as_str(), String::from_utf8_lossy(&tip).trim());
