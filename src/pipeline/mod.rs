@@ -122,6 +122,8 @@ pub struct Asked<'a> {
 pub trait Episodes: Send + Sync {
     /// Ties this job to the act.
     async fn name(&self, episode: &str, requested_by: &str) -> Result<(), Stop>;
+    /// Whether a delivery that came while the job waited shows other words of the issue.
+    async fn text_is_disputed(&self, text: &IssueText) -> Result<bool, Stop>;
 }
 
 /// The commit that a run starts from.

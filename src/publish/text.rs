@@ -93,6 +93,9 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
         ),
         Refusal::ActorIsBot => format!("`{login}` is a bot; the label `{label}` must be set by a person"),
         Refusal::RepositoryArchived => "the repository is archived".to_owned(),
+        Refusal::TextDisputed => format!(
+            "the issue was edited while it waited, so it is not known which of its words whoever set the label `{label}` had read; take the label off and set it again"
+        ),
         Refusal::ActorUnknown => format!("the forge does not say who set the label `{label}`; take it off and set it again"),
     }
 }

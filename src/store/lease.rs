@@ -170,6 +170,23 @@ impl Store {
         }
     }
 
+    /// The issue's words in the deliveries that wait for this job to end.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn waiting_texts(&self, lease: &Lease) -> Result<Vec<IssueText>, StoreError> {
+        let rows = sqlx::query(
+            "select distinct deliveries.asked from deliveries, jobs where jobs.id = $1 and deliveries.forge = jobs.forge \
+             and deliveries.repo_id = jobs.repo_id and deliveries.issue = jobs.issue and deliveries.job is null and deliveries.asked is not null",
+        )
+        .bind(&lease.job.0)
+        .fetch_all(&self.pool)
+        .await?;
+        let asked = rows.iter().map(|row| Ok(row.try_get::<String, _>("asked")?)).collect::<Result<Vec<_>, StoreError>>()?;
+        let triggers = asked.iter().filter_map(|asked| serde_json::from_str::<Trigger>(asked).ok());
+        Ok(triggers.map(|trigger| IssueText { title: trigger.title, body: trigger.body }).collect())
+    }
+
     /// Puts a job back in the queue with everything that is finished, to be claimed after `delay_ms`.
     ///
     /// # Errors
