@@ -207,7 +207,7 @@ fn outcome_of(stop: Stop) -> Outcome {
         Stop::Later(detail) => Outcome::Abandoned { fault: Fault::ForgeFailed, detail },
         Stop::TryAgain(fault, detail) => Outcome::Abandoned { fault, detail },
         Stop::LeaseLost => Outcome::Abandoned { fault: Fault::WorkerLost, detail: String::new() },
-        Stop::Shutdown => Outcome::Cancelled { by: "you".to_owned() },
+        Stop::Shutdown | Stop::InQueue => Outcome::Cancelled { by: "you".to_owned() },
     }
 }
 

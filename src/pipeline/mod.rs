@@ -158,6 +158,15 @@ pub async fn solve(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, St
     publish(work, asked, &start, &candidate).await
 }
 
+/// Only the first step of that way, for a job that must wait: whoever set the label is told.
+///
+/// # Errors
+/// [`Stop`]: an outcome, or [`Stop::InQueue`] when the job may start.
+pub async fn greet(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, Stop> {
+    admit::admit(work, asked).await?;
+    Err(Stop::InQueue)
+}
+
 /// The way from a commit to a judged patch, without any forge.
 ///
 /// # Errors

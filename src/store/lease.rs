@@ -83,18 +83,34 @@ pub struct Claimed {
     pub checkpoint: Checkpoint,
 }
 
+/// Which jobs may be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Every job that waits.
+    Any,
+    /// Only jobs whose label nobody has looked at yet.
+    New,
+}
+
 impl Store {
     /// Takes the next job: one that waits in the queue, or one whose worker let its lease run out.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn claim(&self, owner: &str, lease_ms: i64, clock: &dyn Clock, ids: &dyn Ids) -> Result<Option<Claimed>, StoreError> {
+    pub async fn claim(
+        &self,
+        which: Which,
+        owner: &str,
+        lease_ms: i64,
+        clock: &dyn Clock,
+        ids: &dyn Ids,
+    ) -> Result<Option<Claimed>, StoreError> {
         let now = clock.now_ms();
         let row = sqlx::query(
             "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
              run = coalesce(run, $3) \
-             where id = (select id from jobs where (state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5) \
-             order by queued_ms, id limit 1) \
+             where id = (select id from jobs where ((state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5)) \
+             and (episode is null or $8 = 1) order by queued_ms, id limit 1) \
              and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
              returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
         )
@@ -105,6 +121,7 @@ impl Store {
         .bind(now)
         .bind(now)
         .bind(now)
+        .bind(i64::from(which == Which::Any))
         .fetch_optional(&self.pool)
         .await?;
         row.map(|row| claimed(&row)).transpose()

@@ -149,10 +149,32 @@ async fn a_model_that_is_down_is_waited_for_and_fails_nothing() {
     let asked = house.model.requests().len();
     assert_eq!(service.step().await, None);
     assert_eq!(house.model.requests().len(), asked, "the queue must be paused while the model is down");
+    let second = house.open_issue();
+    service.take(&house.label(second)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack), "a new label is answered all the same");
+    assert!(house.said(second).concat().contains("waiting for the model"), "{:?}", house.said(second));
+    assert_eq!(service.step().await, None);
     house.model.set_mood(Mood::Up);
     house.later(&service).await;
-    assert_eq!(house.pull_requests().len(), 1);
-    assert_eq!(house.said(issue).len(), 1);
+    house.later(&service).await;
+    assert_eq!(house.pull_requests().len(), 2);
+    assert_eq!((house.said(issue).len(), house.said(second).len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_label_is_answered_while_all_hands_are_busy() {
+    let house = House::new(frognano_bot::demo::Kind::Gitea).await;
+    let service = house.service().await;
+    let (issue, other) = (house.open_issue(), house.open_issue());
+    service.take(&house.label(issue)).await;
+    let abort = tokio_util::sync::CancellationToken::new();
+    assert_eq!(service.worker.greet_next(&abort).await.unwrap(), Some(Ended::PutBack));
+    assert!(house.said(issue).concat().contains("in the queue"), "{:?}", house.said(issue));
+    assert_eq!(service.worker.greet_next(&abort).await.unwrap(), None, "once is enough");
+    service.take(&house.forge().set_label(project::PATH, other, project::LABEL, project::READER).unwrap()).await;
+    assert!(matches!(service.worker.greet_next(&abort).await.unwrap(), Some(Ended::Outcome(_))), "a refusal need not wait either");
+    assert_eq!(service.outcome().await.name(), "proposed");
+    assert_eq!((house.said(issue).len(), house.said(other).len()), (1, 1));
 }
 
 #[tokio::test]
