@@ -174,6 +174,9 @@ async fn peers_that_hold_their_requests_open_do_not_hold_up_a_stop() {
     let house = House::new(Kind::Gitea).await;
     let bot = Bot::start(&house);
     let address = bot.door.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", bot.child.id())).unwrap();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
     let mut held = Vec::new();
     for begun in
         ["", "POST /webhooks/here HTTP/1.1\r\nhost: x\r\n", "POST /webhooks/here HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"]
