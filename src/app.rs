@@ -182,6 +182,7 @@ pub async fn assemble(
         label: file.service.label.clone(),
         attribution: file.attribution(),
         preset: preset(file),
+        max_recoveries: file.run.max_recoveries,
         seed: file.run.seed,
         test_time: Duration::from_secs(file.run.test_seconds),
         test_override: test_command,

@@ -270,6 +270,8 @@ pub struct Run {
     pub test_seconds: u64,
     /// The command that runs the tests, where neither the repository says it nor it can be found out.
     pub test_command: Option<String>,
+    /// How often a run goes on in a new sandbox after its own was lost.
+    pub max_recoveries: u32,
     /// The sampling temperature.
     pub temperature: f64,
     /// The seed sent with each request.
@@ -284,6 +286,7 @@ impl Default for Run {
             max_tokens_per_turn: 8192,
             max_context: 131_072,
             test_seconds: 1800,
+            max_recoveries: 3,
             test_command: None,
             temperature: 0.6,
             seed: None,

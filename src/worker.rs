@@ -251,6 +251,7 @@ impl Worker {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
             return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
         };
+        let claimed = &at_its_present_path(forge.as_ref(), claimed).await;
         let mut status = StatusComment::new(forge.as_ref(), &claimed.repo, claimed.issue, &claimed.lease.job().0);
         if claimed.leases > self.settings.max_leases {
             let detail = format!("the worker was lost {} times while it was at {}", claimed.leases - 1, claimed.stage);
@@ -283,6 +284,11 @@ impl Worker {
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
         match solved {
+            Err(Stop::Outcome(Outcome::Abandoned { fault: Fault::RepositoryGone, .. }))
+                if at_its_present_path(forge.as_ref(), claimed).await.repo != claimed.repo =>
+            {
+                self.put_back(claimed, &mut status, Stop::Later("the repository was renamed meanwhile".to_owned())).await
+            }
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
             Err(Stop::Quiet(_)) if claimed.taken_up => {
                 let by = "the label was taken off meanwhile".to_owned();
@@ -295,6 +301,18 @@ impl Worker {
             Err(stop) => self.put_back(claimed, &mut status, stop).await,
         }
     }
+}
+
+/// The job with the path that its repository has now. What is wrong with the repository is judged and told by the run.
+async fn at_its_present_path(forge: &dyn Forge, claimed: &Claimed) -> Claimed {
+    let mut claimed = claimed.clone();
+    if let Ok(repository) = forge.repository(&claimed.repo).await
+        && repository.repo.path != claimed.repo.path
+    {
+        tracing::info!(now = repository.repo.path, "the repository was renamed");
+        claimed.repo = repository.repo;
+    }
+    claimed
 }
 
 fn millis(duration: Duration) -> i64 {

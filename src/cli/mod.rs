@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Label an issue, get a draft pull request that code has judged and a human must review.
 #[derive(Debug, Parser)]
@@ -28,7 +29,7 @@ enum Command {
     /// Show the whole way on this machine: a small built-in forge, a project with a bug, a scripted model.
     Demo(demo::Demo),
     /// Work on one local repository without any forge; nothing is pushed.
-    Fix(fix::Fix),
+    Fix(Box<fix::Fix>),
 }
 
 /// Reads the command line and does what it says.
@@ -72,11 +73,15 @@ fn usage(complaints: &[String]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Ends with SIGTERM or Ctrl-C.
-async fn asked_to_stop() {
-    let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
+/// Ends with SIGTERM or Ctrl-C; they are caught from the call on, not only once somebody waits.
+fn asked_to_stop() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        if let (Ok(mut term), Ok(mut interrupt)) = signals {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
     }
 }

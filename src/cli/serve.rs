@@ -33,8 +33,9 @@ impl Serve {
         };
         let stop = CancellationToken::new();
         let stopping = stop.clone();
+        let asked = asked_to_stop();
         tokio::spawn(async move {
-            asked_to_stop().await;
+            asked.await;
             tracing::info!("stopping: nothing new is taken in");
             stopping.cancel();
         });

@@ -206,7 +206,8 @@ impl Http {
             call.query = query.to_vec();
             call.query.extend([(paging.size_name, paging.size.to_string()), ("page", page.to_string())]);
             let answer = self.send(&call).await?;
-            let more: Vec<T> = read(&call.what, &answer)?;
+            // Gitea and Forgejo write `null` for an empty page of some lists.
+            let more: Vec<T> = read::<Option<_>>(&call.what, &answer)?.unwrap_or_default();
             let ignores_pages = answer.body == previous;
             if more.is_empty() || ignores_pages {
                 return Ok(Rows { rows, complete: true });

@@ -7,6 +7,7 @@ mod address;
 mod answer;
 #[cfg(test)]
 mod canned;
+mod find;
 pub mod gitea;
 pub mod github;
 mod http;
@@ -75,6 +76,8 @@ pub struct Repository {
     pub default_branch: Option<String>,
     /// Read-only.
     pub archived: bool,
+    /// False when the forge says that our account may not push.
+    pub may_push: bool,
 }
 
 /// The latest act of putting the trigger label on an issue.
@@ -197,7 +200,7 @@ pub enum ForgeError {
 pub trait Forge: Send + Sync {
     /// The account that our token belongs to.
     async fn myself(&self) -> Result<Actor, ForgeError>;
-    /// The repository now.
+    /// The repository now, at its present path: it may have been renamed.
     async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError>;
     /// The issue now.
     async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError>;

@@ -130,6 +130,15 @@ pub(super) struct RepositoryRow {
     archived: bool,
     #[serde(default, deserialize_with = "or_empty")]
     empty: bool,
+    /// Those of the account that asks.
+    #[serde(default)]
+    permissions: Option<Permissions>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Permissions {
+    #[serde(default)]
+    push: Option<bool>,
 }
 
 impl RepositoryRow {
@@ -147,7 +156,8 @@ impl RepositoryRow {
             return Err(ForgeError::NotFound { what: format!("{what} (its path belongs to another repository now, id {})", repo.id) });
         }
         let default_branch = self.default_branch.filter(|branch| !self.empty && !branch.is_empty());
-        Ok(Repository { repo, default_branch, archived: self.archived })
+        let may_push = self.permissions.and_then(|of_ours| of_ours.push).unwrap_or(true);
+        Ok(Repository { repo, default_branch, archived: self.archived, may_push })
     }
 }
 

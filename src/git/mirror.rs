@@ -156,17 +156,29 @@ impl Mirror {
             }
             return Err(GitError::PushRefused(format!("the branch {branch} is there already with another commit ({there})")));
         }
+        self.send(remote, commit, &reference, &[]).await
+    }
+
+    /// Asks the remote whether a push would be let in at all; nothing is sent. A forge may still refuse the push itself.
+    ///
+    /// # Errors
+    /// When it would not, or the remote does not answer.
+    pub async fn may_push(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<(), GitError> {
+        self.send(remote, commit, &format!("refs/heads/{branch}"), &["--dry-run"]).await
+    }
+
+    async fn send(&self, remote: &Remote, commit: &ObjectId, reference: &str, more: &[&str]) -> Result<(), GitError> {
         let refspec = format!("{commit}:{reference}");
-        let args = ["push", "--quiet", "--no-verify", "--no-follow-tags", "--end-of-options", &remote.url, &refspec];
+        let mut args = vec!["push", "--quiet", "--no-verify", "--no-follow-tags"];
+        args.extend(more);
+        args.extend(["--end-of-options", &remote.url, &refspec]);
         let output = self.git.talk(&self.folder, remote, &args, self.timeout).await?;
         if output.status.success() {
             return Ok(());
         }
         let said = words(&output);
-        if said.contains("[remote rejected]") || said.contains("[rejected]") || said.contains("pre-receive hook declined") {
-            return Err(GitError::PushRefused(said));
-        }
-        Err(unreachable_remote(&said))
+        let refused = ["[remote rejected]", "[rejected]", "pre-receive hook declined", "error: 403", "error: 401", "Authentication failed"];
+        if refused.iter().any(|words| said.contains(words)) { Err(GitError::PushRefused(said)) } else { Err(unreachable_remote(&said)) }
     }
 
     async fn remote_tip(&self, remote: &Remote, reference: &str) -> Result<Option<ObjectId>, GitError> {

@@ -66,21 +66,42 @@ impl Archives<'_> {
         let mut any = false;
         for (path, entry) in self.tree.by_ref() {
             any = true;
-            if entry.mode == BlobMode::Submodule {
-                append(&mut archive, path, tar::EntryType::Directory, 0o755, &[])?;
-                continue;
-            }
-            let content = self.reader.read(&entry.blob).await?;
-            match entry.mode {
-                BlobMode::Symlink => append_link(&mut archive, path, &content)?,
-                BlobMode::Executable => append(&mut archive, path, tar::EntryType::Regular, 0o755, &content)?,
-                _ => append(&mut archive, path, tar::EntryType::Regular, 0o644, &content)?,
-            }
+            let content = if entry.mode == BlobMode::Submodule { Vec::new() } else { self.reader.read(&entry.blob).await? };
+            add(&mut archive, path, entry.mode, &content)?;
             if archive.get_ref().len() >= TAR_BYTES {
                 break;
             }
         }
-        if any { archive.into_inner().map(Some).map_err(|error| GitError::Failed(error.to_string())) } else { Ok(None) }
+        if any { finish(archive).map(Some) } else { Ok(None) }
+    }
+}
+
+/// Files that are at hand, as archives of about [`TAR_BYTES`].
+///
+/// # Errors
+/// When a path can't stand in an archive.
+pub fn archives_of<'a>(files: impl Iterator<Item = (&'a [u8], BlobMode, &'a [u8])>) -> Result<Vec<Vec<u8>>, GitError> {
+    let (mut archives, mut archive) = (Vec::new(), tar::Builder::new(Vec::new()));
+    for (path, mode, content) in files {
+        add(&mut archive, path, mode, content)?;
+        if archive.get_ref().len() >= TAR_BYTES {
+            archives.push(finish(std::mem::replace(&mut archive, tar::Builder::new(Vec::new())))?);
+        }
+    }
+    archives.push(finish(archive)?);
+    Ok(archives)
+}
+
+fn finish(archive: tar::Builder<Vec<u8>>) -> Result<Vec<u8>, GitError> {
+    archive.into_inner().map_err(|error| GitError::Failed(error.to_string()))
+}
+
+fn add(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], mode: BlobMode, content: &[u8]) -> Result<(), GitError> {
+    match mode {
+        BlobMode::Submodule => append(archive, path, tar::EntryType::Directory, 0o755, &[]),
+        BlobMode::Symlink => append_link(archive, path, content),
+        BlobMode::Executable => append(archive, path, tar::EntryType::Regular, 0o755, content),
+        BlobMode::File => append(archive, path, tar::EntryType::Regular, 0o644, content),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod context;
 mod history;
+mod journal;
 mod prompt;
 mod reading;
 mod run;
@@ -16,12 +17,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::sandbox::SandboxError;
+use crate::sandbox::{Sandbox, SandboxError};
 
+pub use journal::{Kept, Line};
 pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};
 pub use schemas::tools;
-pub use trajectory::{Observation, Ours, Progress, Step, Task, Trajectory, TurnRecord};
+pub use trajectory::{Observation, Ours, Progress, Recovery, Step, Task, Trajectory, TurnRecord};
 
 /// The budgets of a run. The default is what was evaluated; other values are options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,13 +49,18 @@ impl Default for Preset {
 pub trait Observer: Send {
     /// Called after every step, the last one included, with all that is to be kept: what is stored here can be handed to [`run`] again.
     /// [`Trajectory::progress`] has the figures for people.
-    async fn on_step(&mut self, trajectory: &Trajectory);
+    ///
+    /// # Errors
+    /// What the sandbox said when the work could not be taken out of it: the step then counts as not finished.
+    async fn on_step(&mut self, trajectory: &Trajectory, sandbox: &mut dyn Sandbox) -> Result<(), SandboxError>;
 }
 
 /// Nobody is told.
 #[async_trait]
 impl Observer for () {
-    async fn on_step(&mut self, _: &Trajectory) {}
+    async fn on_step(&mut self, _: &Trajectory, _: &mut dyn Sandbox) -> Result<(), SandboxError> {
+        Ok(())
+    }
 }
 
 /// Why a run could not be brought to an ending. Each keeps the trajectory up to the last finished step; it can be handed to [`run`] again.

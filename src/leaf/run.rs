@@ -99,18 +99,17 @@ impl<'a> Run<'a> {
         match read_turn(&turn, step, cap) {
             Reading::Truncated(calls) => {
                 let (reason, ending) = self.cut_by_length(&turn, cap);
-                self.last_step(&turn, &calls, record).await;
+                self.last_step(&turn, &calls, record).await?;
                 Err(Stop::Ending(reason, ending))
             }
             Reading::Final => {
-                self.last_step(&turn, &[], record).await;
+                self.last_step(&turn, &[], record).await?;
                 Err(Stop::Ending(ExitReason::Agent, String::new()))
             }
             Reading::Calls(calls) => {
                 let observations = self.run_calls(&turn, &calls).await?;
                 record.tools_ms = self.elapsed_ms().saturating_sub(answered_ms);
-                self.finish_step(&turn, &calls, observations, record).await;
-                Ok(())
+                self.finish_step(&turn, &calls, observations, record).await
             }
         }
     }
@@ -176,19 +175,26 @@ impl<'a> Run<'a> {
     }
 
     /// The last turn: its text is the final message. Its calls, which are not run, stay out of the conversation.
-    async fn last_step(&mut self, turn: &Turn, calls: &[Call], record: TurnRecord) {
+    async fn last_step(&mut self, turn: &Turn, calls: &[Call], record: TurnRecord) -> Result<(), Stop> {
         turn.content.clone_into(&mut self.trajectory.final_message);
         let message = history::assistant(turn, &[], Arguments::Valid);
-        self.keep_step(turn, calls, vec![message], Vec::new(), record).await;
+        self.keep_step(turn, calls, vec![message], Vec::new(), record).await
     }
 
-    async fn finish_step(&mut self, turn: &Turn, calls: &[Call], observations: Vec<Observation>, record: TurnRecord) {
+    async fn finish_step(&mut self, turn: &Turn, calls: &[Call], observations: Vec<Observation>, record: TurnRecord) -> Result<(), Stop> {
         let results = calls.iter().zip(&observations).map(|(call, observation)| history::result(call, &observation.observation));
         let messages = std::iter::once(history::assistant(turn, calls, Arguments::Valid)).chain(results).collect();
-        self.keep_step(turn, calls, messages, observations, record).await;
+        self.keep_step(turn, calls, messages, observations, record).await
     }
 
-    async fn keep_step(&mut self, turn: &Turn, calls: &[Call], messages: Vec<Value>, observations: Vec<Observation>, record: TurnRecord) {
+    async fn keep_step(
+        &mut self,
+        turn: &Turn,
+        calls: &[Call],
+        messages: Vec<Value>,
+        observations: Vec<Observation>,
+        record: TurnRecord,
+    ) -> Result<(), Stop> {
         let step = self.next_step();
         if let [assistant, results @ ..] = messages.as_slice() {
             self.context.add_turn(assistant, turn.usage);
@@ -203,7 +209,7 @@ impl<'a> Run<'a> {
         trajectory.context_tokens = self.context.tokens();
         trajectory.frognano.turns.push(TurnRecord { context_tokens: self.context.tokens(), raw, ..record });
         self.trajectory.elapsed_sec = seconds(self.elapsed_ms());
-        self.with.observer.on_step(&self.trajectory).await;
+        self.with.observer.on_step(&self.trajectory, self.with.sandbox).await.map_err(Stop::Sandbox)
     }
 
     /// Which budget cut a turn (leaf.md, rule 3). A cap that was lowered for the context's sake is the context's.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{prompt, schemas};
 use crate::domain::ExitReason;
-use crate::model::Usage;
+use crate::model::{ScriptLine, ScriptUsage, Usage};
 
 const FORMAT: &str = "leaf-function-calling";
 
@@ -93,6 +93,18 @@ pub struct Ours {
     pub ending: String,
     /// The step that a failure or a cancellation kept from being finished: its message and the results that were there.
     pub interrupted: Option<Step>,
+    /// Each time that the run went on in a new sandbox.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recoveries: Vec<Recovery>,
+}
+
+/// A lost sandbox or worker, and where the run went on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The step that was done next, from 0.
+    pub before_step: u64,
+    /// What was lost.
+    pub why: String,
 }
 
 /// The figures of a turn.
@@ -157,6 +169,19 @@ impl Trajectory {
     pub fn progress(&self) -> Progress {
         let tools = self.steps.last().map(|step| step.observations.iter().map(|observation| observation.tool.clone()).collect());
         Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
+    }
+
+    /// The model's answers, turn by turn, as a server gave them: a script of them makes the same run again.
+    #[must_use]
+    pub fn answers(&self) -> Vec<ScriptLine> {
+        let turns = self.steps.iter().zip(&self.frognano.turns);
+        turns
+            .map(|(step, turn)| ScriptLine::Message {
+                message: turn.raw.clone().unwrap_or_else(|| step.assistant.clone()),
+                finish_reason: Some(json!(turn.finish_reason)).filter(|_| !turn.finish_reason.is_empty()),
+                usage: turn.usage.map_or(ScriptUsage::Absent, |usage| ScriptUsage::Given(json!(usage))),
+            })
+            .collect()
     }
 
     /// As JSON with the reference's keys in its order.

@@ -98,6 +98,12 @@ impl Script {
         if lines.is_empty() { Err("the script has no lines".to_owned()) } else { Ok(Self { lines }) }
     }
 
+    /// A script of these lines.
+    #[must_use]
+    pub const fn of(lines: Vec<ScriptLine>) -> Self {
+        Self { lines }
+    }
+
     /// The lines in order.
     #[must_use]
     pub fn lines(&self) -> &[ScriptLine] {
@@ -207,6 +213,16 @@ impl Scripted {
     #[must_use]
     pub fn new(script: Script, restart: RestartOn) -> Self {
         Self { script: Arc::new(script), restart, place: Arc::default() }
+    }
+
+    /// Starts behind the first `done` messages, and behind the errors before them.
+    #[must_use]
+    pub fn after(script: Script, restart: RestartOn, done: usize) -> Self {
+        let messages = script.lines.iter().enumerate().filter(|(_, line)| matches!(line, ScriptLine::Message { .. }));
+        let next = done.checked_sub(1).and_then(|last| messages.map(|(at, _)| at + 1).nth(last));
+        let next = next.unwrap_or(if done == 0 { 0 } else { script.lines.len() });
+        let place = Place { next, answered: done > 0, requests: done as u64 };
+        Self { script: Arc::new(script), restart, place: Arc::new(Mutex::new(place)) }
     }
 
     /// Status and body of the answer to a request body; takes the next line.

@@ -1,6 +1,6 @@
 //! Whether a job may start, and whether it is still wanted: the issue, the label and the actor's rights, read from the forge now.
 
-use crate::domain::{Permission, Refusal, Stage, same_label};
+use crate::domain::{Fault, Permission, Refusal, Stage, same_label};
 use crate::forge::LabelSet;
 use crate::publish::text;
 
@@ -37,7 +37,8 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
     };
     match refusal {
         Some(refusal) => Err(Stop::refused(refusal.name(), text::refusal(refusal, &by, &label))),
-        None => Ok(()),
+        None if repository.may_push => Ok(()),
+        None => Err(Stop::abandoned(Fault::ForgeFailed, "our account may only read this repository; give it write access")),
     }
 }
 

@@ -1,22 +1,24 @@
 //! The agent's work in its sandbox, and the commit that it becomes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, Stage};
-use crate::git::CommitMessage;
+use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
-use crate::leaf::{self, LeafError, Observer, Preset, Task, TaskText, Trajectory, With};
+use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
 use crate::publish::text;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, SandboxError};
 use crate::store::AgentSummary;
 
+use super::keep::{self, Differences, Keeper, NotKept, Resumable};
 use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
+    note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
@@ -25,52 +27,177 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
         note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
-    work.enter(Stage::Proving).await?;
-    let mut sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &start.tree, "agent").await?;
-    let worked = let_it_work(work, start, preset, sandbox.as_mut()).await;
-    sandbox.close().await;
-    worked
+    let folder = work.folder().await?;
+    let mut run = match keep::load(&folder, &start.base) {
+        Some(kept) => AgentRun::go_on(folder, kept, "the worker was lost or stopped"),
+        None => AgentRun::begin(work, folder),
+    };
+    for _ in 0..work.parts.settings.max_recoveries {
+        match run.until_it_ends(work, start, preset).await {
+            Err(Lost { why, stop }) => match keep::load(&run.folder, &start.base) {
+                Some(kept) => run = AgentRun::go_on(run.folder, kept, &why),
+                None => return Err(stop),
+            },
+            Ok(ended) => return ended,
+        }
+    }
+    run.until_it_ends(work, start, preset).await.unwrap_or_else(|lost| Err(lost.stop))
 }
 
-async fn let_it_work(work: &mut Work<'_>, start: &Start, preset: &Preset, sandbox: &mut dyn Sandbox) -> Result<Vec<ChangedFile>, Stop> {
-    work.enter(Stage::Agent).await?;
-    let task = leaf::task_text(&work.text);
-    note_what_was_left_out(&mut work.report.notes, &task);
-    let settings = &work.parts.settings;
-    let trajectory = Trajectory::begin(Task {
-        trajectory_id: work.run.0.clone(),
-        instance_id: work.run.0.clone(),
-        seed: settings.seed,
-        text: task.text,
-    });
-    let mut saver = Saver { file: work.folder().await?.join("trajectory.json"), record: work.record, failed: None };
-    let with =
-        With { model: work.parts.model.as_ref(), sandbox, clock: work.parts.clock.as_ref(), cancel: &work.cancel, observer: &mut saver };
-    let ended = leaf::run(trajectory, preset, with).await;
-    if let Some(stop) = saver.failed.take() {
-        return Err(stop);
+/// One pass of the agent through one sandbox, from the task or from what was kept of an earlier pass.
+struct AgentRun {
+    folder: PathBuf,
+    trajectory: Trajectory,
+    differences: Differences,
+    has_ended: bool,
+    recovery: Option<Recovery>,
+}
+
+/// The sandbox was lost under the agent.
+struct Lost {
+    why: String,
+    stop: Stop,
+}
+
+impl AgentRun {
+    fn begin(work: &Work<'_>, folder: PathBuf) -> Self {
+        let task = leaf::task_text(&work.text);
+        let id = work.run.0.clone();
+        let trajectory =
+            Trajectory::begin(Task { trajectory_id: id.clone(), instance_id: id, seed: work.parts.settings.seed, text: task.text });
+        Self { folder, trajectory, differences: Differences::new(), has_ended: false, recovery: None }
     }
-    let trajectory = ended.map_err(stop_of)?;
-    saver.on_step(&trajectory).await;
-    work.checkpoint.agent = Some(AgentSummary {
-        exit_reason: trajectory.exit_reason.map_or("unknown", ExitReason::name).to_owned(),
-        steps: trajectory.steps.len() as u64,
-        final_message: trajectory.final_message.clone(),
-    });
-    tell_of_agent(work);
-    let why = || trajectory.error.clone().unwrap_or_else(|| trajectory.frognano.ending.clone());
-    match trajectory.exit_reason {
-        Some(ExitReason::LlmQueryError) => return Err(Stop::abandoned(Fault::ModelFailed, why())),
-        Some(ExitReason::Cancelled) => return Err(Stop::Shutdown),
-        Some(ExitReason::InfrastructureError | ExitReason::ToolError) => return Err(Stop::TryAgain(Fault::SandboxFailed, why())),
-        Some(ExitReason::InternalError) => return Err(Stop::TryAgain(Fault::Internal, why())),
-        _ => {}
+
+    fn go_on(folder: PathBuf, kept: Resumable, why: &str) -> Self {
+        let Resumable { mut trajectory, differences, has_ended } = kept;
+        let recovery = Recovery { before_step: trajectory.steps.len() as u64, why: why.to_owned() };
+        tracing::info!(before_step = recovery.before_step, why, "the agent goes on in a new sandbox");
+        trajectory.frognano.recoveries.push(recovery.clone());
+        Self { folder, trajectory, differences, has_ended, recovery: Some(recovery) }
     }
-    let changed = changes::collect(sandbox, &start.mirror, &start.tree).await?;
-    if changed.is_empty() {
-        return Err(nothing(trajectory.exit_reason));
+
+    async fn until_it_ends(&self, work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Result<Vec<ChangedFile>, Stop>, Lost> {
+        let opened = async {
+            work.enter(Stage::Proving).await?;
+            let kept = keep::kept_files(&self.folder, &self.differences).map_err(|error| Stop::disk(&self.folder, &error))?;
+            let mut sandbox =
+                sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &without(&start.tree, &kept), "agent").await?;
+            sandboxed::put_files(sandbox.as_mut(), &kept).await?;
+            work.enter(Stage::Agent).await?;
+            Ok(sandbox)
+        };
+        let mut sandbox = match opened.await {
+            Ok(sandbox) => sandbox,
+            Err(stop) => return Ok(Err(stop)),
+        };
+        let ended = self.let_it_work(work, start, preset, sandbox.as_mut()).await;
+        let changed = match ended {
+            Ok(Ok(trajectory)) => match self.conclude(work, start, trajectory, sandbox.as_mut()).await {
+                Err(stop @ Stop::TryAgain(Fault::SandboxFailed, _)) => {
+                    Err(Lost { why: "the sandbox was lost at the end".to_owned(), stop })
+                }
+                concluded => Ok(concluded),
+            },
+            Ok(Err(stop)) => Ok(Err(stop)),
+            Err(lost) => Err(lost),
+        };
+        sandbox.close().await;
+        changed
     }
-    Ok(changed)
+
+    async fn let_it_work(
+        &self,
+        work: &mut Work<'_>,
+        start: &Start,
+        preset: &Preset,
+        sandbox: &mut dyn Sandbox,
+    ) -> Result<Result<Trajectory, Stop>, Lost> {
+        if self.has_ended {
+            return Ok(Ok(self.trajectory.clone()));
+        }
+        let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
+        let mut keeper = match Keeper::open(&self.folder, &start.base, &self.trajectory, self.recovery.is_some()) {
+            Ok(keeper) => keeper,
+            Err(error) => return Ok(Err(disk(error))),
+        };
+        if let Some(Err(error)) = self.recovery.as_ref().map(|recovery| keeper.recovered(recovery)) {
+            return Ok(Err(disk(error)));
+        }
+        let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, failed: None };
+        let with = With {
+            model: work.parts.model.as_ref(),
+            sandbox,
+            clock: work.parts.clock.as_ref(),
+            cancel: &work.cancel,
+            observer: &mut saver,
+        };
+        let ended = leaf::run(self.trajectory.clone(), preset, with).await;
+        if let Some(stop) = saver.failed.take() {
+            return Ok(Err(stop));
+        }
+        match ended {
+            Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(Stop::Shutdown)),
+            Ok(trajectory) if may_go_on(&trajectory) => Ok(Ok(trajectory)),
+            Ok(trajectory) => Ok(saver.keeper.end(&trajectory).map(|()| trajectory).map_err(disk)),
+            Err(LeafError::Sandbox { source: source @ SandboxError::Lost(_), .. }) => {
+                Err(Lost { why: source.to_string(), stop: source.into() })
+            }
+            Err(error) => Ok(Err(stop_of(error))),
+        }
+    }
+
+    /// Takes the changed files out and tells how the agent ended.
+    async fn conclude(
+        &self,
+        work: &mut Work<'_>,
+        start: &Start,
+        trajectory: Trajectory,
+        sandbox: &mut dyn Sandbox,
+    ) -> Result<Vec<ChangedFile>, Stop> {
+        work.checkpoint.agent = Some(AgentSummary {
+            exit_reason: trajectory.exit_reason.map_or("unknown", ExitReason::name).to_owned(),
+            steps: trajectory.steps.len() as u64,
+            final_message: trajectory.final_message.clone(),
+        });
+        tell_of_agent(work);
+        for recovery in &trajectory.frognano.recoveries {
+            work.report.notes.push(format!("The agent went on in a new sandbox before step {}: {}.", recovery.before_step, recovery.why));
+        }
+        write_trajectory(&self.folder, &trajectory).await?;
+        let why = || trajectory.error.clone().unwrap_or_else(|| trajectory.frognano.ending.clone());
+        match trajectory.exit_reason {
+            Some(ExitReason::LlmQueryError) => return Err(Stop::abandoned(Fault::ModelFailed, why())),
+            Some(ExitReason::InfrastructureError) => return Err(Stop::TryAgain(Fault::SandboxFailed, why())),
+            Some(ExitReason::InternalError) => return Err(Stop::TryAgain(Fault::Internal, why())),
+            _ => {}
+        }
+        let changed = changes::collect(sandbox, &start.mirror, &start.tree).await?;
+        if changed.is_empty() { Err(nothing(trajectory.exit_reason)) } else { Ok(changed) }
+    }
+}
+
+/// Ended by a fault that another try may not meet: such an ending is not written down.
+fn may_go_on(trajectory: &Trajectory) -> bool {
+    matches!(trajectory.exit_reason, Some(ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError))
+}
+
+fn was_stopped(trajectory: &Trajectory) -> bool {
+    trajectory.exit_reason == Some(ExitReason::Cancelled)
+}
+
+/// Base without what is kept in another form.
+fn without(base: &Tree, kept: &[ChangedFile]) -> Tree {
+    let mut tree = base.clone();
+    for file in kept {
+        tree.entries.remove(&file.path);
+    }
+    tree
+}
+
+async fn write_trajectory(folder: &Path, trajectory: &Trajectory) -> Result<(), Stop> {
+    let file = folder.join("trajectory.json");
+    let text = trajectory.to_json().map(|json| json.to_string()).unwrap_or_default();
+    tokio::fs::write(&file, text).await.map_err(|error| Stop::disk(&file, &error))
 }
 
 fn note_what_was_left_out(notes: &mut Vec<String>, task: &TaskText) {
@@ -148,25 +275,27 @@ fn tell_of_agent(work: &mut Work<'_>) {
     }
 }
 
-/// Keeps the trajectory on the disk after every step.
+/// Keeps every step.
 struct Saver<'a> {
-    file: PathBuf,
+    keeper: Keeper,
+    folder: &'a Path,
+    base: &'a Tree,
     record: &'a mut dyn Record,
     failed: Option<Stop>,
 }
 
 #[async_trait]
 impl Observer for Saver<'_> {
-    async fn on_step(&mut self, trajectory: &Trajectory) {
+    async fn on_step(&mut self, trajectory: &Trajectory, sandbox: &mut dyn Sandbox) -> Result<(), SandboxError> {
         self.record.step(trajectory);
-        let half_written = self.file.with_extension("json.new");
-        let text = trajectory.to_json().map(|json| json.to_string()).unwrap_or_default();
-        let written = async {
-            tokio::fs::write(&half_written, text).await?;
-            tokio::fs::rename(&half_written, &self.file).await
-        };
-        if let Err(error) = written.await {
-            self.failed = Some(Stop::disk(&self.file, &error));
+        match self.keeper.step(trajectory, self.base, sandbox).await {
+            Ok(()) => Ok(()),
+            Err(NotKept::Sandbox(error)) => Err(error),
+            Err(NotKept::Disk(error)) => {
+                let said = error.to_string();
+                self.failed = Some(Stop::disk(self.folder, &error));
+                Err(SandboxError::Lost(said))
+            }
         }
     }
 }

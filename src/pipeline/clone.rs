@@ -15,12 +15,15 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
     let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
     let access = asked.forge.git_access(&repository.repo);
     let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await
+    let start = start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await?;
+    start.mirror.may_push(&remote, &start.base, &super::our_branch(work)).await?;
+    Ok(start)
 }
 
 pub(super) async fn from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<Start, Stop> {
     work.enter(Stage::Cloning).await?;
-    start(work, "local", remote, "HEAD", "main").await
+    let reference = work.checkpoint.base.as_ref().map_or_else(|| "HEAD".to_owned(), ToString::to_string);
+    start(work, "local", remote, &reference, "main").await
 }
 
 async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Stop> {

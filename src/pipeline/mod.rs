@@ -8,6 +8,7 @@ mod agent;
 mod changes;
 mod clone;
 mod judge;
+mod keep;
 mod sandboxed;
 mod stop;
 
@@ -54,6 +55,8 @@ pub struct Settings {
     pub attribution: Attribution,
     /// The budgets of the agent.
     pub preset: Preset,
+    /// How often a run goes on in a new sandbox after its own was lost.
+    pub max_recoveries: u32,
     /// The seed sent with each request of the agent.
     pub seed: Option<u64>,
     /// The longest that the project's tests may take.
@@ -192,7 +195,7 @@ pub async fn start_from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<S
 
 async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidate: &Candidate) -> Result<Outcome, Stop> {
     work.enter(Stage::Publishing).await?;
-    let branch = format!("frognano/issue-{}-{}", work.issue, work.run);
+    let branch = our_branch(work);
     let to = Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch };
     let title = text::title(&work.text.title, work.issue);
     let body = text::pull_request(&work.report, work.issue);
@@ -201,6 +204,10 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     work.finish_stage();
     start.mirror.forget(&work.run).await;
     Ok(Outcome::Proposed { url: pull_request.url })
+}
+
+fn our_branch(work: &Work<'_>) -> String {
+    format!("frognano/issue-{}-{}", work.issue, work.run)
 }
 
 impl Work<'_> {

@@ -85,10 +85,12 @@ impl<'a> StatusComment<'a> {
         }
         match &mut self.known {
             Some(comment) if comment.body.trim() == body.trim() => {}
-            Some(comment) => {
-                self.forge.edit_comment(self.repo, &comment.id, body).await?;
-                body.clone_into(&mut comment.body);
-            }
+            Some(comment) => match self.forge.edit_comment(self.repo, &comment.id, body).await {
+                Ok(()) => body.clone_into(&mut comment.body),
+                // Somebody deleted it.
+                Err(ForgeError::NotFound { .. }) => *comment = self.forge.comment(self.repo, self.issue, body).await?,
+                Err(error) => return Err(error),
+            },
             None => self.known = Some(self.forge.comment(self.repo, self.issue, body).await?),
         }
         Ok(())

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use crate::domain::{IssueText, Stage};
+use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
 use crate::publish::{StatusComment, text};
@@ -42,10 +43,15 @@ impl Record for JobRecord<'_, '_> {
             return Ok(());
         }
         let body = text::working(self.status.job(), stage, self.label);
-        if let Err(error) = self.status.write(&body).await {
-            tracing::warn!(%error, "the status comment could not be written; the work goes on");
+        match self.status.write(&body).await {
+            Ok(()) => Ok(()),
+            // Who may not comment may not label a pull request either: better to stop before the work than after it.
+            Err(error @ ForgeError::Denied { .. }) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the status comment could not be written; the work goes on");
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {

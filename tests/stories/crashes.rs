@@ -15,6 +15,7 @@ struct Bot {
     child: Child,
     door: String,
     log: std::thread::JoinHandle<String>,
+    ended: tokio::sync::mpsc::UnboundedReceiver<()>,
 }
 
 impl Bot {
@@ -32,8 +33,15 @@ impl Bot {
             }
             log += &line;
         };
-        let log = std::thread::spawn(move || lines.map_while(Result::ok).fold(log, |log, line| log + &line + "\n"));
-        Self { child, door: format!("http://{address}/webhooks/here"), log }
+        let (ends, ended) = tokio::sync::mpsc::unbounded_channel();
+        let with = move |log: String, line: String| {
+            if line.contains(r#""message":"ended""#) {
+                ends.send(()).ok();
+            }
+            log + &line + "\n"
+        };
+        let log = std::thread::spawn(move || lines.map_while(Result::ok).fold(log, with));
+        Self { child, door: format!("http://{address}/webhooks/here"), log, ended }
     }
 
     /// kill -9.
@@ -58,8 +66,10 @@ fn is_said(house: &House) -> bool {
 
 /// Starts again, waits for the proposal, stops in order, and looks at everything that is left.
 async fn recovers(house: &House, moment: &str) {
-    let bot = Bot::start(house);
+    let mut bot = Bot::start(house);
     house.until(is_said).await;
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(90), bot.ended.recv()).await;
+    assert_eq!(ended, Ok(Some(())), "{moment}: what was said before the kill must be written down too");
     let log = bot.stop();
     assert!(!log.contains(TOKEN), "{moment}: the token is in the log");
     let open = house.pull_requests().iter().filter(|pull_request| pull_request.open).count();

@@ -46,6 +46,39 @@ async fn a_repository_that_can_not_be_worked_on_is_named() {
 }
 
 #[tokio::test]
+async fn a_repository_renamed_in_a_run_is_found_again() {
+    for kind in [Kind::Gitea, Kind::GitHub] {
+        let house = House::new(kind).await;
+        house.model.set_delay(Some(std::time::Duration::from_millis(200)));
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        let rename = async {
+            house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
+            house.forge().with_repository(project::PATH, |repository| repository.path = "acme/renamed".to_owned()).unwrap();
+        };
+        let (ended, ()) = tokio::join!(service.step(), rename);
+        assert_eq!(ended, Some(Ended::PutBack), "{kind:?}");
+        let turns = house.model.requests().len();
+        let outcome = house.later(&service).await;
+        let Outcome::Proposed { url } = &outcome else { panic!("{kind:?}: {outcome:?}") };
+        assert!(url.contains("/acme/renamed/"), "{url}");
+        assert_eq!(house.model.requests().len(), turns, "what was finished is kept");
+    }
+}
+
+#[tokio::test]
+async fn a_status_comment_that_somebody_deletes_is_written_again() {
+    let house = House::new(Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("PATCH", "*/issues/comments/*", 404, 1);
+    service.take(&house.label(issue)).await;
+    assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
+    assert!(house.said(issue).last().unwrap().contains("opened a draft pull request"), "{:?}", house.said(issue));
+}
+
+#[tokio::test]
 async fn a_repository_over_the_limit_is_refused_clearly() {
     let house = House::new(Kind::Gitea).await.set("[repositories]\nmax_bytes = 3000000");
     house.commit(|folder| {

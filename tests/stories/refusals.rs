@@ -38,6 +38,27 @@ async fn a_label_by_a_reader_is_answered_once_and_not_taken_up() {
 }
 
 #[tokio::test]
+async fn an_account_that_may_not_push_or_comment_is_told_so_before_the_work() {
+    for kind in BOTH {
+        type Take = fn(&Forge);
+        let pushing: Take = |forge| forge.permit(project::PATH, project::BOT, Permission::Read).unwrap();
+        let commenting: Take = |forge| forge.fail_next("POST", "*/issues/1/comments", 403, 9);
+        for (take, said) in [(pushing, 1), (commenting, 0)] {
+            let house = House::new(kind).await;
+            let service = house.service().await;
+            let issue = house.open_issue();
+            let deliveries = house.label(issue);
+            take(house.forge());
+            service.take(&deliveries).await;
+            let outcome = service.outcome().await;
+            assert_eq!(reason(&outcome), "abandoned/forge_failed", "{kind:?}: {outcome:?}");
+            assert_eq!((house.model.requests().len(), house.pull_requests().len()), (0, 0), "{kind:?}");
+            assert_eq!(house.said(issue).len(), said, "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_maintainers_other_label_does_not_start_what_a_reader_asked() {
     let house = House::new(Kind::Gitea).await;
     let service = house.service().await;

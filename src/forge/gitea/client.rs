@@ -14,8 +14,9 @@ use serde_json::json;
 use super::is_draft_title;
 use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{git_access, owner_and_name};
+use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
-use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, RepositoryRow, User};
+use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
 use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
 
 /// Any name goes with a token.
@@ -62,6 +63,17 @@ impl Client {
     async fn issue_row(&self, repo: &RepoRef, number: i64) -> Result<IssueRow, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
         self.http.get(format!("issue {number} of {}", repo.path), &["repos", owner, name, "issues", &number.to_string()]).await
+    }
+
+    /// What is below an issue that was deleted answers 500, as if a later try might work; only the issue itself answers 404.
+    async fn unless_gone<T>(&self, repo: &RepoRef, number: i64, answer: Result<T, ForgeError>) -> Result<T, ForgeError> {
+        match answer {
+            Err(error @ ForgeError::Unavailable { .. }) => match self.issue_row(repo, number).await {
+                Err(gone @ ForgeError::NotFound { .. }) => Err(gone),
+                _ => Err(error),
+            },
+            answer => answer,
+        }
     }
 
     async fn label_id(&self, repo: &RepoRef, wanted: &str) -> Result<Option<i64>, ForgeError> {
@@ -113,9 +125,7 @@ impl Forge for Client {
     }
 
     async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError> {
-        let (owner, name) = owner_and_name(repo)?;
-        let what = format!("repository {}", repo.path);
-        self.http.get::<RepositoryRow>(what.clone(), &["repos", owner, name]).await?.same_as(repo, what)
+        find::repository(&self.http, repo).await
     }
 
     async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError> {
@@ -126,7 +136,7 @@ impl Forge for Client {
         let (owner, name) = owner_and_name(repo)?;
         let what = format!("timeline of issue {number} of {}", repo.path);
         let path = ["repos", owner, name, "issues", &number.to_string(), "timeline"];
-        let timeline: Rows<TimelineRow> = self.http.list(what, &path, &[], PAGES).await?;
+        let timeline: Rows<TimelineRow> = self.unless_gone(repo, number, self.http.list(what, &path, &[], PAGES).await).await?;
         let set = latest_label_set(timeline, label);
         if let Some(set) = &set {
             self.remember_label(repo, &set.by.login, number);
@@ -154,17 +164,18 @@ impl Forge for Client {
     async fn comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
         let what = format!("comments of issue {number} of {}", repo.path);
-        let rows: Vec<CommentRow> = self.http.get(what, &["repos", owner, name, "issues", &number.to_string(), "comments"]).await?;
-        Ok(rows.into_iter().map(CommentRow::comment).collect())
+        let rows = self.http.get(what, &["repos", owner, name, "issues", &number.to_string(), "comments"]).await;
+        let rows: Option<Vec<CommentRow>> = self.unless_gone(repo, number, rows).await?;
+        Ok(rows.unwrap_or_default().into_iter().map(CommentRow::comment).collect())
     }
 
     async fn comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
-        let number = number.to_string();
         let what = format!("commenting on issue {number} of {}", repo.path);
-        let path = ["repos", owner, name, "issues", &number, "comments"];
+        let path = ["repos", owner, name, "issues", &number.to_string(), "comments"];
         let call = Call::new(what, Method::POST, &path).creating(json!({"body": body}));
-        Ok(self.http.ask::<CommentRow>(&call).await?.comment())
+        let made = self.http.ask::<CommentRow>(&call).await;
+        Ok(self.unless_gone(repo, number, made).await?.comment())
     }
 
     async fn edit_comment(&self, repo: &RepoRef, id: &str, body: &str) -> Result<(), ForgeError> {

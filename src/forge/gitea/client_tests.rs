@@ -27,12 +27,27 @@ async fn a_repository_is_known_by_its_id() {
     let whole = |id: i64, empty: bool| {
         format!(r#"{{"id": {id}, "full_name": "o/n", "default_branch": "main", "empty": {empty}, "archived": true}}"#)
     };
-    let (client, canned) = client(vec![answer(200, &whole(7, false)), answer(200, &whole(7, true)), answer(200, &whole(8, false))]).await;
+    let moved = || answer(301, "");
+    let now = r#"{"id": 7, "full_name": "o/new-name", "default_branch": "main"}"#;
+    let (client, canned) = client(vec![
+        answer(200, &whole(7, false)),
+        answer(200, &whole(7, true)),
+        answer(200, &whole(8, false)),
+        answer(200, now),
+        moved(),
+        answer(200, now),
+        moved(),
+        answer(404, ""),
+    ])
+    .await;
     let found = client.repository(&repo()).await.unwrap();
     assert_eq!((found.repo, found.default_branch.as_deref(), found.archived), (repo(), Some("main"), true));
     assert_eq!(client.repository(&repo()).await.unwrap().default_branch, None);
+    for why in ["another repository is at its path", "a pointer is at its path"] {
+        assert_eq!(client.repository(&repo()).await.unwrap().repo.path, "o/new-name", "{why}");
+    }
     assert!(matches!(client.repository(&repo()).await.unwrap_err(), ForgeError::NotFound { .. }));
-    assert_eq!(canned.lines()[0], "GET /api/repos/o/n");
+    assert_eq!((&*canned.lines()[0], &*canned.lines()[3]), ("GET /api/repos/o/n", "GET /api/repositories/7"));
 }
 
 #[tokio::test]
@@ -62,11 +77,11 @@ async fn the_last_one_who_put_the_label_on_is_found_in_the_timeline() {
     let gone = r#"[{"id": 17, "type": "label", "body": "1", "label": {"id": 1, "name": "frognano-fix"}, "user": null}]"#;
     let (client, canned) = client(vec![
         answer(200, TIMELINE),
-        answer(200, "[]"),
+        answer(200, "null\n"),
         answer(200, TIMELINE),
         answer(200, gone),
         answer(200, "[]"),
-        answer(200, "[]"),
+        answer(200, "null\n"),
     ])
     .await;
     let set = client.label_set(&repo(), 5, "frognano-fix").await.unwrap().unwrap();
@@ -74,6 +89,20 @@ async fn the_last_one_who_put_the_label_on_is_found_in_the_timeline() {
     assert_eq!(client.label_set(&repo(), 5, "frognano-fix").await.unwrap(), None, "whoever did it last is not known");
     assert_eq!(client.label_set(&repo(), 5, "frognano-fix").await.unwrap(), None);
     assert_eq!(canned.lines()[0], "GET /api/repos/o/n/issues/5/timeline?limit=50&page=1");
+}
+
+#[tokio::test]
+async fn an_issue_that_is_gone_is_not_waited_for() {
+    let missing = || answer(500, r#"{"message": "", "url": "http://x/api/swagger"}"#);
+    let four_times = || [missing(), missing(), missing(), missing()];
+    let gone = || [answer(404, r#"{"message": "The target couldn't be found."}"#)];
+    let there = [answer(200, r#"{"number": 5, "state": "open"}"#)];
+    let replies = four_times().into_iter().chain(gone()).chain(four_times()).chain(gone()).chain(four_times()).chain(there);
+    let (client, canned) = client(replies.collect()).await;
+    assert!(matches!(client.comments(&repo(), 5).await.unwrap_err(), ForgeError::NotFound { .. }));
+    assert_eq!(canned.lines()[4], "GET /api/repos/o/n/issues/5");
+    assert!(matches!(client.label_set(&repo(), 5, "l").await.unwrap_err(), ForgeError::NotFound { .. }));
+    assert!(matches!(client.comments(&repo(), 5).await.unwrap_err(), ForgeError::Unavailable { .. }), "the forge is out of order");
 }
 
 #[tokio::test]

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{git_access, owner_and_name};
+use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
-use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, RepositoryRow, User};
+use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
 use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
 
 /// Good for tokens of persons and of apps.
@@ -72,11 +73,10 @@ impl Forge for Client {
         Ok(self.http.get::<User>("our own account".to_owned(), &["user"]).await?.actor())
     }
 
-    /// GitHub names a default branch for an empty repository too: that it is missing shows when git fetches it.
+    /// GitHub names a default branch for an empty repository too: that it is missing shows when git fetches it. And what it says about
+    /// pushing is about a person's role, which an app has none of: whether we may shows when git asks.
     async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError> {
-        let (owner, name) = owner_and_name(repo)?;
-        let what = format!("repository {}", repo.path);
-        self.http.get::<RepositoryRow>(what.clone(), &["repos", owner, name]).await?.same_as(repo, what)
+        Ok(Repository { may_push: true, ..find::repository(&self.http, repo).await? })
     }
 
     async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError> {

@@ -1,6 +1,6 @@
 use frognano_bot::demo::Kind;
 use frognano_bot::demo::forge::{Failure, Strike};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Stage, pull, sample};
 
@@ -41,6 +41,9 @@ async fn gitea_refuses_what_gitea_refuses() {
         ("GET", "/orgs/acme/labels", "wren", None, 200),
         ("GET", "/orgs/ada/labels", "wren", None, 404),
         ("PATCH", "issues/1", "wren", Some(json!({ "state": "closed" })), 201),
+        ("GET", "issues/77", "wren", None, 404),
+        ("GET", "issues/77/comments", "wren", None, 500),
+        ("GET", "issues/77/timeline", "wren", None, 500),
     ] {
         let answer = stage.call(method, path, login, body).await;
         assert_eq!(answer.0, status, "{method} {path} as {login}: {}", answer.1);
@@ -53,6 +56,7 @@ async fn gitea_refuses_what_gitea_refuses() {
     let kinds: Vec<_> = timeline.as_array().unwrap().iter().map(|entry| (entry["type"].clone(), entry["user"]["login"].clone())).collect();
     assert_eq!(kinds, [("comment", "rita"), ("close", "wren"), ("label", "wren")].map(|(kind, login)| (json!(kind), json!(login))));
     assert_eq!((&timeline[2]["body"], &timeline[2]["label"]["name"]), (&json!("1"), &json!("bug")));
+    assert_eq!(stage.call("GET", "issues/1/timeline?page=2", "wren", None).await, (200, Value::Null), "an empty page is no list");
     assert!(forge.unexpected().is_empty(), "{:?}", forge.unexpected());
 }
 

@@ -140,8 +140,9 @@ pub struct Checkpoints(pub Vec<Value>);
 
 #[async_trait]
 impl Observer for Checkpoints {
-    async fn on_step(&mut self, trajectory: &Trajectory) {
+    async fn on_step(&mut self, trajectory: &Trajectory, _: &mut dyn Sandbox) -> Result<(), SandboxError> {
         self.0.push(trajectory.to_json().unwrap());
+        Ok(())
     }
 }
 

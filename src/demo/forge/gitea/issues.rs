@@ -16,6 +16,7 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("PATCH", ["issues", "comments", id]) => edit_comment(state, ask, caller, here, id),
         (_, ["issues", number, path @ ..]) => match spot(state, here, number) {
             Ok(spot) => return on_issue(state, ask, caller, spot, path),
+            Err(_) if matches!(path, ["comments" | "timeline"]) => Err(refuse(500, "")),
             Err(refusal) => Err(refusal),
         },
         _ => return None,
@@ -120,9 +121,11 @@ fn edit_comment(state: &mut State, ask: &Ask, caller: &Caller, here: usize, id: 
     Ok(Answer::json(200, &shape::comment(state, repository, issue, &comment)))
 }
 
+/// A page without entries is `null`, not an empty list.
 fn timeline(state: &State, ask: &Ask, spot: Spot) -> Answer {
     let (repository, issue) = state.at(spot);
-    paged(state, ask, issue.timeline.iter().map(|act| shape::act(state, repository, issue, act)).collect())
+    let page = paged(state, ask, issue.timeline.iter().map(|act| shape::act(state, repository, issue, act)).collect());
+    if page.body == b"[]" { Answer { body: b"null\n".to_vec(), ..page } } else { page }
 }
 
 fn labels(state: &State, spot: Spot) -> Answer {

@@ -59,7 +59,6 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("GET", ["branches", branch]) => branch_answer(&state.repositories[here], branch),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
-        ("GET", ["assignees"]) => Ok(assignees(state, here)),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),
         _ => return None,
@@ -180,13 +179,6 @@ fn permission(state: &State, caller: &Caller, here: usize, login: &str) -> Resul
     }
     let user = state.user(login).ok_or_else(not_found)?;
     Ok(Answer::json(200, &shape::permission(state, repository, &user.login)))
-}
-
-/// Who may be assigned: everybody with write access.
-fn assignees(state: &State, here: usize) -> Answer {
-    let repository = &state.repositories[here];
-    let may_write = state.users.iter().filter(|user| repository.permission(&user.login) >= Permission::Write);
-    Answer::json(200, &may_write.map(|user| shape::user(state, &user.login)).collect())
 }
 
 fn organization_labels(state: &State, ask: &Ask, caller: &Caller, organization: &str) -> Result<Answer, Answer> {

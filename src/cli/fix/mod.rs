@@ -1,42 +1,43 @@
 //! `frognano-bot fix`: the way from a commit to a verdict for one local repository, without any forge.
 
+mod order;
+mod python;
+mod replay;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::app;
-use crate::config::File;
-use crate::domain::{Fault, Ids as _, IssueText, Outcome, RunId, Stage, SystemClock};
+use crate::domain::{Fault, Ids as _, IssueText, Outcome, RunId, Stage};
 use crate::git::Remote;
 use crate::leaf::Trajectory;
-use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
 use crate::pipeline::{self, Record, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::text;
-use crate::sandbox::local;
 use crate::store::Checkpoint;
 
 use super::progress::Bar;
 use super::{asked_to_stop, print, say, usage};
+use order::{Named, Order};
 
 /// Work on one local repository.
 #[derive(Debug, Args)]
 pub(super) struct Fix {
     /// The git repository; its HEAD is worked on, nothing in it is changed.
-    #[arg(long)]
-    repo: PathBuf,
+    #[arg(long, required_unless_present_any = ["resume", "replay"])]
+    repo: Option<PathBuf>,
     /// A file with the issue: the title on the first line, then the text.
-    #[arg(long)]
-    issue: PathBuf,
+    #[arg(long, required_unless_present_any = ["resume", "replay"])]
+    issue: Option<PathBuf>,
     /// The command that runs the project's tests; by default it is found out.
     #[arg(long, value_name = "CMD")]
     test: Option<String>,
     /// The OpenAI-compatible address of the model's server.
-    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "script", required_unless_present = "script")]
+    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "script", required_unless_present_any = ["script", "resume", "replay"])]
     model_url: Option<url::Url>,
     /// The model's name there.
     #[arg(long, value_name = "NAME")]
@@ -56,31 +57,33 @@ pub(super) struct Fix {
     /// A configuration whose [sandbox], [run], [guard] and [repositories] hold here too.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Go on with the run that was broken off in this folder (an earlier --out), from its last finished step.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["repo", "issue", "test", "model_url", "script", "out", "bind", "config", "replay"])]
+    resume: Option<PathBuf>,
+    /// Repeat the finished run of this folder from its kept answers, without any model, and say whether the patch is the same bytes. Status 0: it is.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["repo", "issue", "test", "model_url", "script", "out", "bind", "config"])]
+    replay: Option<PathBuf>,
 }
 
 impl Fix {
     pub(super) async fn run(self) -> ExitCode {
+        if let Some(folder) = &self.replay {
+            return replay::run(folder, self.json).await;
+        }
         let prepared = match self.prepare().await {
             Ok(prepared) => prepared,
             Err(complaints) => return usage(&complaints),
         };
-        let cancel = CancellationToken::new();
-        let stopping = cancel.clone();
-        tokio::spawn(async move {
-            asked_to_stop().await;
-            stopping.cancel();
-        });
-        let mut record = Watched { bar: Bar::new() };
-        let (outcome, report) = prepared.solve(&mut record, cancel).await;
-        record.bar.end();
-        if let Err(error) = write_out(&self.out, &outcome, &report) {
-            say(&format!("frognano-bot: {}: can't be written: {error}", self.out.display()));
+        let (outcome, report) = prepared.solve_until_stopped().await;
+        let out = &prepared.out;
+        if let Err(error) = write_out(out, &outcome, &report) {
+            say(&format!("frognano-bot: {}: can't be written: {error}", out.display()));
             return ExitCode::from(1);
         }
         if self.json {
             print(&serde_json::to_string_pretty(&report).unwrap_or_default());
         } else {
-            tell(&outcome, &report, &self.out);
+            tell(&outcome, &report, out);
         }
         ExitCode::from(match outcome {
             Outcome::Proposed { .. } => 0,
@@ -91,97 +94,91 @@ impl Fix {
     }
 
     async fn prepare(&self) -> Result<Prepared, Vec<String>> {
+        if let Some(folder) = &self.resume {
+            let (order, checkpoint) = Order::read(folder).map_err(|why| vec![format!("--resume {}: {why}", folder.display())])?;
+            return order.prepare(folder.clone(), checkpoint, true).await;
+        }
+        let order = self.order()?;
+        if let Err(error) = make_out(&self.out).and_then(|()| order.write(&self.out)) {
+            return Err(vec![format!("--out {}: can't be made or written: {error}", self.out.display())]);
+        }
+        order.prepare(self.out.clone(), Checkpoint::default(), false).await
+    }
+
+    /// What the command line asks for, checked.
+    fn order(&self) -> Result<Order, Vec<String>> {
         let mut complaints = Vec::new();
-        let text = read_issue(&self.issue).map_err(|why| complaints.push(format!("--issue {why}"))).ok();
-        let repo = repository(&self.repo).map_err(|why| complaints.push(format!("--repo {}: {why}", self.repo.display()))).ok();
+        let issue = self.issue.as_deref().unwrap_or(Path::new(""));
+        let text = read_issue(issue).map_err(|why| complaints.push(format!("--issue {why}"))).ok();
+        let folder = self.repo.as_deref().unwrap_or(Path::new(""));
+        let repo = repository(folder).map_err(|why| complaints.push(format!("--repo {}: {why}", folder.display()))).ok();
         if self.test.as_ref().is_some_and(|test| test.trim().is_empty()) {
             complaints.push("--test: the command is empty".to_owned());
         }
-        let model = self.model().map_err(|why| complaints.push(why)).ok();
-        let file = self.file().map_err(|more| complaints.extend(more)).ok();
-        if complaints.is_empty()
-            && let Err(error) = make_out(&self.out)
-        {
-            complaints.push(format!("--out {}: can't be made or written: {error}", self.out.display()));
-        }
-        let data = tempfile::Builder::new().prefix("frognano-").tempdir().map_err(|error| vec![format!("no temporary folder: {error}")])?;
-        open_for_the_sandbox(data.path());
-        let (Some(text), Some(repo), Some(model), Some(file)) = (text, repo, model, file) else { return Err(complaints) };
-        let sandboxes = app::sandboxes(&file, data.path(), Vec::new()).map_err(|more| complaints.extend(more)).ok();
-        let (Some(sandboxes), true) = (sandboxes, complaints.is_empty()) else { return Err(complaints) };
-        let parts = assemble(&file, data.path(), sandboxes, model, self.test.clone()).await?;
-        Ok(Prepared { parts, text, repo, out: self.out.clone(), _data: data })
-    }
-
-    fn model(&self) -> Result<Client, String> {
-        let (endpoint, name) = match (&self.script, &self.model_url) {
-            (Some(script), _) => {
-                let text = std::fs::read_to_string(script).map_err(|error| format!("--script {}: {error}", script.display()))?;
-                let script = Script::parse(&text).map_err(|why| format!("--script {}: {why}", script.display()))?;
-                (Endpoint::Script(Scripted::new(script, RestartOn::Never)), "script".to_owned())
+        let mut absolute =
+            |path: &PathBuf| std::path::absolute(path).map_err(|error| complaints.push(format!("{}: {error}", path.display()))).ok();
+        let script = self.script.as_ref().and_then(&mut absolute);
+        let config = self.config.as_ref().and_then(&mut absolute);
+        let bind = self.bind.iter().filter_map(&mut absolute).collect();
+        let model = match (script, &self.model_url, &self.model) {
+            (Some(script), _, _) => Some(Named::Script(script)),
+            (None, Some(url), Some(name)) => Some(Named::Server { url: url.clone(), name: name.clone() }),
+            _ => {
+                complaints.push("--script FILE, or --model-url URL with --model NAME".to_owned());
+                None
             }
-            (None, Some(url)) => {
-                let endpoint = Endpoint::Http { base_url: url.to_string(), api_key: None, ca_bundle: None };
-                (endpoint, self.model.clone().unwrap_or_default())
+        };
+        let order = match (text, repo, model) {
+            (Some(text), Some(repo), Some(model)) => {
+                Order { run: RunId(app::TimeIds.next()), repo, text, test: self.test.clone(), model, bind, config }
             }
-            (None, None) => return Err("--script FILE, or --model-url URL with --model NAME".to_owned()),
+            _ => return Err(complaints),
         };
-        Client::new(endpoint, Settings { name, ..Settings::default() }).map_err(|error| format!("--model-url: {error}"))
+        complaints.extend(order.complaints());
+        if complaints.is_empty() { Ok(order) } else { Err(complaints) }
     }
-
-    fn file(&self) -> Result<File, Vec<String>> {
-        let mut file = match &self.config {
-            Some(path) => File::load_without_forges(path)?,
-            None => File::local(nowhere()?, "local"),
-        };
-        file.sandbox.binds.extend(self.bind.iter().cloned());
-        if let Some(python) = python_of_this_shell() {
-            file.sandbox.path.push(python.prefix.join("bin"));
-            file.sandbox.binds.extend([python.prefix, python.base_prefix]);
-            file.sandbox.binds.sort();
-            file.sandbox.binds.dedup();
-        }
-        Ok(file)
-    }
-}
-
-async fn assemble(
-    file: &File,
-    data: &Path,
-    sandboxes: local::Local,
-    model: Client,
-    test: Option<String>,
-) -> Result<pipeline::Parts, Vec<String>> {
-    app::assemble(file, data, Arc::new(sandboxes), Arc::new(model), Arc::new(SystemClock), test).await
 }
 
 /// Everything that a run needs.
 struct Prepared {
     parts: pipeline::Parts,
-    text: IssueText,
-    /// Its absolute path.
-    repo: String,
+    order: Order,
+    checkpoint: Checkpoint,
     out: PathBuf,
     _data: tempfile::TempDir,
 }
 
 impl Prepared {
+    /// Works until there is an outcome, or until SIGTERM or Ctrl-C.
+    async fn solve_until_stopped(&self) -> (Outcome, Report) {
+        let cancel = CancellationToken::new();
+        let stopping = cancel.clone();
+        tokio::spawn(async move {
+            asked_to_stop().await;
+            stopping.cancel();
+        });
+        let mut record = Watched { bar: Bar::new(), out: self.out.clone() };
+        let solved = self.solve(&mut record, cancel).await;
+        record.bar.end();
+        solved
+    }
+
     async fn solve(&self, record: &mut Watched, cancel: CancellationToken) -> (Outcome, Report) {
-        let run = RunId(app::TimeIds.next());
+        let run = self.order.run.clone();
         let mut work = Work {
             parts: &self.parts,
             record,
             folder: self.out.clone(),
             report: Report { run: run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() },
             run,
-            text: self.text.clone(),
+            text: self.order.text.clone(),
             issue: 0,
             issue_url: String::new(),
-            checkpoint: Checkpoint::default(),
+            checkpoint: self.checkpoint.clone(),
             cancel,
             stage_began: None,
         };
-        let remote = Remote { url: self.repo.clone(), credential: None, ca_file: None };
+        let remote = Remote { url: self.order.repo.clone(), credential: None, ca_file: None };
         let solved = match pipeline::start_from_folder(&mut work, &remote).await {
             Ok(start) => pipeline::propose(&mut work, &start).await.map(|_| ()),
             Err(stop) => Err(stop),
@@ -211,11 +208,6 @@ fn outcome_of(stop: Stop) -> Outcome {
     }
 }
 
-/// The model of a local run is named on the command line, not in a file.
-fn nowhere() -> Result<url::Url, Vec<String>> {
-    url::Url::parse("http://localhost/").map_err(|error| vec![error.to_string()])
-}
-
 fn read_issue(path: &Path) -> Result<IssueText, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
@@ -240,7 +232,7 @@ fn repository(folder: &Path) -> Result<String, String> {
 /// What an earlier run wrote there must not be taken for what this one writes.
 fn make_out(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md"] {
+    for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md", "journal.jsonl", "checkpoint.json"] {
         match std::fs::remove_file(out.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -278,35 +270,10 @@ fn tell(outcome: &Outcome, report: &Report, out: &Path) {
     print(&format!("written to {}", out.display()));
 }
 
-/// Where the shell's own `python3` lives, so that a project's tests find in the sandbox what they find outside.
-struct Python {
-    prefix: PathBuf,
-    base_prefix: PathBuf,
-}
-
-fn python_of_this_shell() -> Option<Python> {
-    let mut command = std::process::Command::new("python3");
-    command.args(["-I", "-c", "import sys; print(sys.prefix); print(sys.base_prefix)"]).current_dir("/").stdin(std::process::Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let mut lines = text.lines().map(PathBuf::from);
-    let python = Python { prefix: lines.next()?, base_prefix: lines.next()? };
-    let known = |path: &Path| path.starts_with("/usr");
-    (!known(&python.prefix)).then_some(Python {
-        base_prefix: if known(&python.base_prefix) { python.prefix.clone() } else { python.base_prefix },
-        prefix: python.prefix,
-    })
-}
-
-/// The sandbox's own small files lie below this folder and are read by its user, who is not ours when we are root.
-fn open_for_the_sandbox(folder: &Path) {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
-    std::fs::set_permissions(folder, mode).ok();
-}
-
-/// Shows the progress; nothing is kept, since nothing is resumed.
+/// Shows the progress, and keeps what is finished beside the results.
 struct Watched {
     bar: Bar,
+    out: PathBuf,
 }
 
 #[async_trait]
@@ -316,8 +283,8 @@ impl Record for Watched {
         Ok(())
     }
 
-    async fn keep(&mut self, _: &Checkpoint) -> Result<(), Stop> {
-        Ok(())
+    async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
+        order::keep(&self.out, checkpoint).map_err(|error| Stop::TryAgain(Fault::Internal, format!("{}: {error}", self.out.display())))
     }
 
     fn step(&mut self, trajectory: &Trajectory) {

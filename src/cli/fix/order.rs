@@ -1,0 +1,140 @@
+//! What a local run was asked for, kept beside its results, so that it can be gone on with or repeated.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::app;
+use crate::config::File;
+use crate::domain::{IssueText, RunId, SystemClock};
+use crate::leaf::Kept;
+use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
+use crate::store::Checkpoint;
+
+use super::Prepared;
+use super::python::python_of_this_shell;
+
+const ORDER: &str = "order.json";
+const CHECKPOINT: &str = "checkpoint.json";
+
+/// What was asked for; every path in it is absolute.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// The run.
+    pub(super) run: RunId,
+    /// The repository.
+    pub(super) repo: String,
+    /// The issue.
+    pub(super) text: IssueText,
+    /// The command of the tests.
+    pub(super) test: Option<String>,
+    /// Who answers.
+    pub(super) model: Named,
+    /// Further folders in the sandbox.
+    pub(super) bind: Vec<PathBuf>,
+    /// A configuration.
+    pub(super) config: Option<PathBuf>,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Named {
+    /// A script.
+    Script(PathBuf),
+    /// A server.
+    Server {
+        /// Its address.
+        url: url::Url,
+        /// The model's name there.
+        name: String,
+    },
+}
+
+impl Order {
+    /// Reads what was asked for and what is finished.
+    pub(super) fn read(folder: &Path) -> Result<(Self, Checkpoint), String> {
+        let text =
+            std::fs::read(folder.join(ORDER)).map_err(|error| format!("there is no run of `frognano-bot fix` in it ({ORDER}: {error})"))?;
+        let order = serde_json::from_slice(&text).map_err(|error| format!("{ORDER}: {error}"))?;
+        let checkpoint = std::fs::read(folder.join(CHECKPOINT)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        Ok((order, checkpoint.unwrap_or_default()))
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::write(folder.join(ORDER), serde_json::to_string_pretty(self)?)
+    }
+
+    /// What is wrong with the files that it names.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let model = self.client(0).err();
+        let config = self.file().err().unwrap_or_default();
+        model.into_iter().chain(config).collect()
+    }
+
+    /// Everything that the run needs.
+    pub(super) async fn prepare(self, out: PathBuf, checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
+        let journal = if goes_on { std::fs::read(out.join("journal.jsonl")).ok() } else { None };
+        let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.steps.len());
+        let model = self.client(done).map_err(|why| vec![why])?;
+        self.prepare_with(out, checkpoint, model).await
+    }
+
+    /// The same with another model.
+    pub(super) async fn prepare_with(self, out: PathBuf, checkpoint: Checkpoint, model: Client) -> Result<Prepared, Vec<String>> {
+        let data = tempfile::Builder::new().prefix("frognano-").tempdir().map_err(|error| vec![format!("no temporary folder: {error}")])?;
+        open_for_the_sandbox(data.path());
+        let file = self.file()?;
+        let sandboxes = app::sandboxes(&file, data.path(), Vec::new())?;
+        let clock = Arc::new(SystemClock);
+        let parts = app::assemble(&file, data.path(), Arc::new(sandboxes), Arc::new(model), clock, self.test.clone()).await?;
+        Ok(Prepared { parts, order: self, checkpoint, out, _data: data })
+    }
+
+    /// The model, after the first `done` turns.
+    fn client(&self, done: usize) -> Result<Client, String> {
+        let (endpoint, name) = match &self.model {
+            Named::Script(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("--script {}: {error}", path.display()))?;
+                let script = Script::parse(&text).map_err(|why| format!("--script {}: {why}", path.display()))?;
+                (Endpoint::Script(Scripted::after(script, RestartOn::Never, done)), "script".to_owned())
+            }
+            Named::Server { url, name } => (Endpoint::Http { base_url: url.to_string(), api_key: None, ca_bundle: None }, name.clone()),
+        };
+        Client::new(endpoint, Settings { name, ..Settings::default() }).map_err(|error| format!("--model-url: {error}"))
+    }
+
+    fn file(&self) -> Result<File, Vec<String>> {
+        let mut file = match &self.config {
+            Some(path) => File::load_without_forges(path)?,
+            None => File::local(nowhere()?, "local"),
+        };
+        file.sandbox.binds.extend(self.bind.iter().cloned());
+        if let Some(python) = python_of_this_shell() {
+            file.sandbox.path.push(python.prefix.join("bin"));
+            file.sandbox.binds.extend([python.prefix, python.base_prefix]);
+            file.sandbox.binds.sort();
+            file.sandbox.binds.dedup();
+        }
+        Ok(file)
+    }
+}
+
+/// Keeps what is finished.
+pub(super) fn keep(folder: &Path, checkpoint: &Checkpoint) -> std::io::Result<()> {
+    let half_written = folder.join("checkpoint.json.new");
+    std::fs::write(&half_written, serde_json::to_string(checkpoint)?)?;
+    std::fs::rename(half_written, folder.join(CHECKPOINT))
+}
+
+/// The model of a local run is named on the command line, not in a file.
+fn nowhere() -> Result<url::Url, Vec<String>> {
+    url::Url::parse("http://localhost/").map_err(|error| vec![error.to_string()])
+}
+
+/// The sandbox's own small files lie below this folder and are read by its user, who is not ours when we are root.
+fn open_for_the_sandbox(folder: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    std::fs::set_permissions(folder, mode).ok();
+}
