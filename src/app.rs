@@ -289,6 +289,7 @@ fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str) -> Result<Ears
         git_base: entry.url.clone(),
         token: secrets.token.clone(),
         ca_bundle: read_ca(entry.ca_file.as_deref())?,
+        ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
         pause: Arc::new(crate::forge::Sleep),
     };
     let webhook = secrets.webhook.clone();

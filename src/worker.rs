@@ -8,7 +8,7 @@ mod record;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
@@ -19,7 +19,7 @@ use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::StatusComment;
 use crate::publish::report::Report;
-use crate::store::{Claimed, Store, StoreError};
+use crate::store::{Claimed, Store, StoreError, Which};
 
 use record::{JobEpisodes, JobRecord};
 
@@ -77,6 +77,7 @@ pub struct Worker {
     ids: Arc<dyn Ids>,
     wake: Arc<Notify>,
     model_is_down: AtomicBool,
+    busy: AtomicUsize,
     progress: broadcast::Sender<Progress>,
 }
 
@@ -93,6 +94,13 @@ pub enum Ended {
     LeaseLost,
 }
 
+/// How much of a job is done.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Whole,
+    Greeting,
+}
+
 impl Worker {
     /// A worker.
     #[must_use]
@@ -105,7 +113,7 @@ impl Worker {
         wake: Arc<Notify>,
     ) -> Self {
         let (progress, _) = broadcast::channel(1024);
-        Self { store, forges, parts, settings, ids, wake, model_is_down: AtomicBool::new(false), progress }
+        Self { store, forges, parts, settings, ids, wake, model_is_down: AtomicBool::new(false), busy: AtomicUsize::new(0), progress }
     }
 
     /// What happens from now on.
@@ -126,6 +134,7 @@ impl Worker {
         for _ in 0..concurrency {
             hands.spawn(self.clone().one_after_the_other(stop.clone(), abort.clone()));
         }
+        hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         stop.cancelled().await;
         if tokio::time::timeout(grace, async { while hands.join_next().await.is_some() {} }).await.is_err() {
             tracing::info!("the grace time is over: runs that go on are put back");
@@ -153,37 +162,74 @@ impl Worker {
         }
     }
 
+    /// Sees to it that nobody who sets a label waits for a sign until a hand is free.
+    async fn greet_while_busy(self: Arc<Self>, hands: usize, stop: CancellationToken, abort: CancellationToken) {
+        while !stop.is_cancelled() {
+            if self.busy.load(Ordering::Relaxed) >= hands {
+                match self.greet_next(&abort).await {
+                    Ok(Some(_)) => continue,
+                    Ok(None) => {}
+                    Err(error) => tracing::error!(%error, "no job could be claimed"),
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_secs(2)) => {}
+            }
+        }
+    }
+
+    /// Claims one job that nobody has looked at yet, answers its label, and puts it back if it may start; none when there is no such job.
+    ///
+    /// # Errors
+    /// When the database does not give a job; nothing was begun then.
+    pub async fn greet_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
+        match self.claim(Which::New).await? {
+            Some(claimed) => Ok(Some(self.keep_and_run(&claimed, Part::Greeting, abort).await)),
+            None => Ok(None),
+        }
+    }
+
     /// Claims one job and works on it until it has an outcome or is put back; none when there is nothing to claim.
     ///
     /// # Errors
     /// When the database does not give a job; nothing was begun then.
     pub async fn run_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
+        let mut which = Which::Any;
         if self.model_is_down.load(Ordering::Relaxed) {
-            if !self.parts.model.is_up().await {
-                return Ok(None);
+            if self.parts.model.is_up().await {
+                tracing::info!("the model's server answers again");
+                self.model_is_down.store(false, Ordering::Relaxed);
+            } else {
+                // A new label gets its answer all the same: its job goes as far as it can without a model.
+                which = Which::New;
             }
-            tracing::info!("the model's server answers again");
-            self.model_is_down.store(false, Ordering::Relaxed);
         }
-        let lease_ms = millis(self.settings.lease);
-        let Some(claimed) = self.store.claim(&self.settings.owner, lease_ms, self.parts.clock.as_ref(), self.ids.as_ref()).await? else {
-            return Ok(None);
-        };
-        let span =
-            tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
-        Ok(Some(tracing::Instrument::instrument(self.keep_and_run(&claimed, abort), span).await))
+        let Some(claimed) = self.claim(which).await? else { return Ok(None) };
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let ended = self.keep_and_run(&claimed, Part::Whole, abort).await;
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        Ok(Some(ended))
     }
 
-    async fn keep_and_run(&self, claimed: &Claimed, abort: &CancellationToken) -> Ended {
-        let cancel = abort.child_token();
-        let heartbeat = self.heartbeat(claimed);
-        tokio::select! {
-            ended = self.run(claimed, cancel) => ended,
-            () = heartbeat => {
-                tracing::warn!("the lease was lost: this run stops without a further word");
-                Ended::LeaseLost
+    async fn claim(&self, which: Which) -> Result<Option<Claimed>, StoreError> {
+        let lease_ms = millis(self.settings.lease);
+        self.store.claim(which, &self.settings.owner, lease_ms, self.parts.clock.as_ref(), self.ids.as_ref()).await
+    }
+
+    async fn keep_and_run(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
+        let span =
+            tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
+        let kept = async {
+            tokio::select! {
+                ended = self.run(claimed, part, abort.child_token()) => ended,
+                () = self.heartbeat(claimed) => {
+                    tracing::warn!("the lease was lost: this run stops without a further word");
+                    Ended::LeaseLost
+                }
             }
-        }
+        };
+        tracing::Instrument::instrument(kept, span).await
     }
 
     /// Prolongs the lease again and again; returns when it is lost.
@@ -199,7 +245,7 @@ impl Worker {
         }
     }
 
-    async fn run(&self, claimed: &Claimed, cancel: CancellationToken) -> Ended {
+    async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken) -> Ended {
         let mut report = Report { run: claimed.run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() };
         let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
@@ -230,9 +276,11 @@ impl Worker {
             stage_began: None,
         };
         let asked = Asked { forge: forge.as_ref(), repo: &claimed.repo, episodes: &episodes };
-        let solved = pipeline::solve(&mut work, &asked).await;
+        let solved = match part {
+            Part::Whole => pipeline::solve(&mut work, &asked).await,
+            Part::Greeting => pipeline::greet(&mut work, &asked).await,
+        };
         work.finish_stage();
-        let was_visible = work.checkpoint.base.is_some();
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
         match solved {
@@ -242,7 +290,7 @@ impl Worker {
                 self.put_back(claimed, &mut status, Stop::Later("the repository was renamed meanwhile".to_owned())).await
             }
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
-            Err(Stop::Quiet(_)) if was_visible => {
+            Err(Stop::Quiet(_)) if claimed.taken_up => {
                 let by = "the label was taken off meanwhile".to_owned();
                 self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Cancelled { by }, report).await
             }

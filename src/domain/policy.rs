@@ -34,11 +34,13 @@ pub enum Refusal {
     RepositoryArchived,
     /// The forge does not say who set the label, so nobody's rights can be checked.
     ActorUnknown,
+    /// Deliveries from before and after the label show different words: those that its setter read are not known.
+    TextDisputed,
 }
 
 impl Refusal {
     /// Every refusal.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::IssueClosed,
         Self::IsPullRequest,
         Self::Confidential,
@@ -46,6 +48,7 @@ impl Refusal {
         Self::ActorIsBot,
         Self::RepositoryArchived,
         Self::ActorUnknown,
+        Self::TextDisputed,
     ];
 
     /// The stable name, as stored and shown.
@@ -59,6 +62,7 @@ impl Refusal {
             Self::ActorIsBot => "actor_is_bot",
             Self::RepositoryArchived => "repository_archived",
             Self::ActorUnknown => "actor_unknown",
+            Self::TextDisputed => "text_disputed",
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn git_access(settings: &Settings, repo: &RepoRef, username: &str) ->
         url: url.unwrap_or_else(|| settings.git_base.clone()).to_string(),
         username: username.to_owned(),
         token: settings.token.clone(),
+        ca_file: settings.ca_file.clone(),
     }
 }
 

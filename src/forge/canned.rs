@@ -73,6 +73,7 @@ impl Canned {
             git_base: Url::parse("https://forge.example/").unwrap(),
             token: SecretString::from(TOKEN),
             ca_bundle: None,
+            ca_file: None,
             pause: Arc::new(Noted(Arc::clone(&pauses))),
         };
         tokio::spawn(serve(listener, replies.into(), Arc::clone(&seen)));

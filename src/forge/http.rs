@@ -4,6 +4,7 @@
 //! the token is in one sensitive header and in no error, log or debug text; answers are capped; whatever creates something is sent once.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct Settings {
     pub token: SecretString,
     /// The certificates (PEM) that alone are trusted for the API, instead of the machine's own; for a private authority.
     pub ca_bundle: Option<Vec<u8>>,
+    /// The file of these certificates, for git.
+    pub ca_file: Option<PathBuf>,
     /// How to wait between tries.
     pub pause: Arc<dyn Pause>,
 }

@@ -15,6 +15,8 @@ mod payload;
 mod rows;
 mod signature;
 
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use secrecy::SecretString;
 
@@ -144,6 +146,8 @@ pub struct GitAccess {
     pub username: String,
     /// The token.
     pub token: SecretString,
+    /// The certificates (PEM) that alone are trusted, instead of the machine's own.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// What a call to a forge can end in. The variant decides what we do, the text is for people.

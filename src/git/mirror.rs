@@ -243,6 +243,19 @@ mod tests {
     use crate::git::Git;
 
     #[tokio::test]
+    async fn a_fetch_that_is_given_up_leaves_no_process() {
+        let state = tempfile::tempdir().unwrap();
+        let git = Git::new(state.path()).await.unwrap();
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = Remote { url: format!("http://{}/a/b.git", silent.local_addr().unwrap()), credential: None, ca_file: None };
+        let mirrors = Mirrors::new(git, state.path().join("mirrors"), 1 << 30, Duration::from_millis(500));
+        let given_up = mirrors.fetch("silent", &remote, "refs/heads/main", "main").await.unwrap_err();
+        assert!(given_up.to_string().contains("no end after"), "{given_up}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(crate::git::leftovers::end(&state.path().join("git")), 0);
+    }
+
+    #[tokio::test]
     async fn a_shallow_clone_in_a_folder_with_an_odd_name_is_fetched() {
         let state = tempfile::tempdir().unwrap();
         let git = Git::new(state.path()).await.unwrap();
@@ -257,7 +270,7 @@ mod tests {
         git.run(state.path(), &["clone", "--quiet", "--depth=1", &url, &shallow.display().to_string()]).await.unwrap();
 
         let mirrors = Mirrors::new(git.clone(), state.path().join("mirrors"), 1 << 30, Duration::from_secs(60));
-        let remote = Remote { url: shallow.display().to_string(), credential: None };
+        let remote = Remote { url: shallow.display().to_string(), credential: None, ca_file: None };
         let (mirror, base) = mirrors.fetch("local", &remote, "HEAD", "main").await.unwrap();
         let tip = git.run(&full, &["rev-parse", "HEAD"]).await.unwrap();
         assert_eq!(base.as_str(), String::from_utf8_lossy(&tip).trim());

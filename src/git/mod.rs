@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -31,6 +33,8 @@ pub struct Remote {
     pub url: String,
     /// The user name and the token; none for a folder of this machine.
     pub credential: Option<(String, SecretString)>,
+    /// The certificates (PEM) that alone are trusted, by their whole path; none for the machine's own.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// What may go wrong with git. The variant decides the outcome, the text is for people.
@@ -138,6 +142,9 @@ impl Git {
         for protocol in remote.map_or(&["protocol.file.allow=always"][..], |remote| protocols(&remote.url)) {
             command.arg("-c").arg(protocol);
         }
+        if let Some(ca_file) = remote.and_then(|remote| remote.ca_file.as_ref()) {
+            command.env("GIT_SSL_CAINFO", ca_file);
+        }
         if let Some((username, token)) = remote.and_then(|remote| remote.credential.as_ref()) {
             command.env("GIT_ASKPASS", &self.askpass).env("FROGNANO_USERNAME", username).env("FROGNANO_TOKEN", token.expose_secret());
         }
@@ -189,6 +196,7 @@ async fn collect(
     limit: Option<Duration>,
 ) -> Result<std::process::Output, GitError> {
     let mut child = command.spawn().map_err(|error| GitError::Failed(format!("git could not be started: {error}")))?;
+    let mut helpers = Helpers(child.id());
     let (mut stdin, mut stdout, mut stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let work = async {
@@ -218,7 +226,19 @@ async fn collect(
         None => work.await,
     };
     let status = status.map_err(|error| GitError::Failed(error.to_string()))?;
+    helpers.0 = None;
     Ok(std::process::Output { status, stdout: out, stderr: err })
+}
+
+/// The process group of a git that was not waited for: its helpers would go on talking to a remote that hangs, with the credential.
+struct Helpers(Option<u32>);
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        if let Some(group) = self.0.and_then(|leader| i32::try_from(leader).ok()) {
+            killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
+        }
+    }
 }
 
 fn finished(args: &[&str], output: &std::process::Output) -> Result<Vec<u8>, GitError> {
@@ -243,4 +263,23 @@ fn words(output: &std::process::Output) -> String {
 #[must_use]
 pub fn which(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Git, Remote};
+
+    #[tokio::test]
+    async fn a_private_authority_and_a_credential_reach_git_by_its_environment_alone() {
+        let state = tempfile::tempdir().unwrap();
+        let git = Git::new(state.path()).await.unwrap();
+        let authority = std::path::absolute("tests/fixtures/tls/authority.pem").unwrap();
+        let credential = Some(("bot".to_owned(), "token-5d1".into()));
+        let remote = Remote { url: "https://localhost/a/b.git".to_owned(), credential, ca_file: Some(authority.clone()) };
+        let command = git.command(state.path(), Some(&remote));
+        let variable = |wanted: &str| command.as_std().get_envs().find(|(name, _)| *name == wanted).and_then(|(_, value)| value);
+        assert_eq!(variable("GIT_SSL_CAINFO"), Some(authority.as_os_str()));
+        assert_eq!(variable("FROGNANO_TOKEN"), Some("token-5d1".as_ref()));
+        assert!(command.as_std().get_args().all(|argument| !argument.to_string_lossy().contains("token-5d1")));
+    }
 }

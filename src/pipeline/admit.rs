@@ -30,7 +30,10 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
     } else if !issue.open {
         Some(Refusal::IssueClosed)
     } else {
-        may_not(asked, set.as_ref()).await?
+        match may_not(asked, set.as_ref()).await? {
+            None if work.checkpoint.base.is_none() && asked.episodes.text_is_disputed(&work.text).await? => Some(Refusal::TextDisputed),
+            refusal => refusal,
+        }
     };
     match refusal {
         Some(refusal) => Err(Stop::refused(refusal.name(), text::refusal(refusal, &by, &label))),

@@ -24,6 +24,7 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
     {
         let after = start.mirror.tree(&commit).await?;
         tell_of_agent(work);
+        note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
     let folder = work.folder().await?;
@@ -234,13 +235,24 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     };
     let commit = match kept {
         Some(commit) => commit,
-        None => start.mirror.commit(&work.run, &start.base, patch.changed(), &message(work)).await?,
+        None => {
+            let commit = start.mirror.commit(&work.run, &start.base, patch.changed(), &message(work)).await?;
+            let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
+            if made != patch.changed() {
+                return Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw"));
+            }
+            commit
+        }
     };
     let diff = start.mirror.patch(&start.base, &commit).await?;
     work.report.patch_sha256 = Some(hex::encode(Sha256::digest(&diff)));
     work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
+    if work.checkpoint.candidate.as_ref() != Some(&commit) {
+        // What an earlier run's tests said is about another patch.
+        work.checkpoint.tests_after = None;
+    }
     work.checkpoint.candidate = Some(commit.clone());
     work.finish_stage();
     work.keep().await?;

@@ -27,12 +27,21 @@ pub(super) async fn collect(sandbox: &mut dyn Sandbox, mirror: &Mirror, base: &T
     if wanted.len() + gone.len() > MOST {
         return Err(Stop::refused("size", format!("{} paths changed, far more than a fix touches", wanted.len() + gone.len())));
     }
+    let at_base = wanted.iter().chain(&gone).filter_map(|path| base.entries.get(path)).map(|entry| entry.size).sum::<u64>();
+    if at_base > LIMIT {
+        return Err(Stop::refused(
+            "size",
+            format!("files of {at_base} bytes together were changed or deleted, far more than a fix touches"),
+        ));
+    }
     let taken = sandbox.take(WORKSPACE, &wanted, LIMIT).await?;
     let mut changed = Vec::with_capacity(taken.len() + gone.len());
     for file in taken {
         changed.push(ChangedFile { path: file.path, before: None, after: Some((file.mode, file.content)) });
     }
-    changed.extend(gone.into_iter().map(|path| ChangedFile { path, before: None, after: None }));
+    let submodules = base.entries.iter().filter(|(_, entry)| entry.mode == BlobMode::Submodule).map(|(path, _)| path);
+    let filled = submodules.filter(|path| wanted.iter().any(|new| is_below(new, path))).cloned();
+    changed.extend(gone.into_iter().chain(filled).map(|path| ChangedFile { path, before: None, after: None }));
     fill_before(mirror, base, &mut changed).await?;
     changed.retain(|file| file.before != file.after);
     changed.sort_by(|one, other| one.path.cmp(&other.path));
@@ -58,9 +67,18 @@ fn differs(before: Option<&TreeEntry>, now: &Entry) -> bool {
     before.is_none_or(|before| Some(before.mode) != now.mode || before.blob != now.blob)
 }
 
+fn is_below(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
 async fn fill_before(mirror: &Mirror, base: &Tree, changed: &mut [ChangedFile]) -> Result<(), Stop> {
     let known = changed.iter().enumerate().filter_map(|(at, file)| base.entries.get(&file.path).map(|entry| (at, entry)));
-    let known = known.filter(|(_, entry)| entry.mode != BlobMode::Submodule).collect::<Vec<_>>();
+    let (submodules, known): (Vec<_>, Vec<_>) = known.partition(|(_, entry)| entry.mode == BlobMode::Submodule);
+    for (at, entry) in submodules {
+        if let Some(file) = changed.get_mut(at) {
+            file.before = Some((entry.mode, entry.blob.clone().into_bytes()));
+        }
+    }
     let blobs = mirror.blobs(&known.iter().map(|(_, entry)| entry.blob.as_str()).collect::<Vec<_>>()).await?;
     for ((at, entry), content) in known.into_iter().zip(blobs) {
         if let Some(file) = changed.get_mut(at) {

@@ -14,7 +14,7 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
     let repository = asked.forge.repository(asked.repo).await?;
     let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
     let access = asked.forge.git_access(&repository.repo);
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)) };
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
     let start = start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await?;
     start.mirror.may_push(&remote, &start.base, &super::our_branch(work)).await?;
     Ok(start)
@@ -52,6 +52,11 @@ async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, referenc
             tree.bytes()
         );
         return Err(Stop::abandoned(Fault::RepositoryTooLarge, detail));
+    }
+    if work.checkpoint.base.as_ref() != Some(&base) {
+        // What an earlier run finished is about another commit.
+        let kept = &mut work.checkpoint;
+        (kept.tests_before, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
     }
     work.checkpoint.base = Some(base.clone());
     work.checkpoint.default_branch = Some(branch.to_owned());

@@ -31,13 +31,17 @@ pub(super) struct Rules {
 /// Reads the repository's policy and finds the command of its tests.
 pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, Stop> {
     let settings = &work.parts.settings;
+    let unreadable = |why: &str| Stop::refused("policy-unreadable", format!(".frognano.toml: {why}"));
     let policy = match start.tree.entries.get(POLICY) {
-        Some(entry) if entry.mode != BlobMode::Symlink => {
-            let content = start.mirror.blobs(&[&entry.blob]).await?.pop().unwrap_or_default();
-            RepoPolicy::parse(&content)
-                .map_err(|complaints| Stop::refused("policy-unreadable", format!(".frognano.toml: {}", complaints.join("; "))))?
+        None => RepoPolicy::default(),
+        Some(entry) if !matches!(entry.mode, BlobMode::File | BlobMode::Executable) => return Err(unreadable("it is no file")),
+        Some(entry) if entry.size > RepoPolicy::MAX_BYTES => {
+            return Err(unreadable(&format!("it is larger than {} bytes", RepoPolicy::MAX_BYTES)));
         }
-        _ => RepoPolicy::default(),
+        Some(entry) => {
+            let content = start.mirror.blobs(&[&entry.blob]).await?.pop().unwrap_or_default();
+            RepoPolicy::parse(&content).map_err(|complaints| unreadable(&complaints.join("; ")))?
+        }
     };
     let floor = RunLimits {
         test_timeout: settings.test_time,
@@ -179,6 +183,7 @@ impl TreeFiles for Read {
 async fn read_for_detection(start: &Start) -> Result<Read, Stop> {
     const LARGEST: u64 = 256 * 1024;
     const MOST: usize = 2000;
+    const TOGETHER: u64 = 16 * 1024 * 1024;
     let wanted = |path: &[u8]| {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let at_the_top = !path.contains(&b'/');
@@ -189,7 +194,12 @@ async fn read_for_detection(start: &Start) -> Result<Read, Stop> {
     let files = start.tree.entries.iter().filter(|(path, entry)| {
         entry.size <= LARGEST && entry.mode != BlobMode::Symlink && entry.mode != BlobMode::Submodule && wanted(path)
     });
-    let files = files.take(MOST).collect::<Vec<_>>();
+    let mut together = 0;
+    let files = files.take(MOST).take_while(|(_, entry)| {
+        together += entry.size;
+        together <= TOGETHER
+    });
+    let files = files.collect::<Vec<_>>();
     let contents = start.mirror.blobs(&files.iter().map(|(_, entry)| entry.blob.as_str()).collect::<Vec<_>>()).await?;
     let contents = files.into_iter().map(|(path, _)| path.clone()).zip(contents).collect();
     Ok(Read { tree: start.tree.clone(), contents })

@@ -125,6 +125,8 @@ pub struct Asked<'a> {
 pub trait Episodes: Send + Sync {
     /// Ties this job to the act.
     async fn name(&self, episode: &str, requested_by: &str) -> Result<(), Stop>;
+    /// Whether a delivery that came while the job waited shows other words of the issue.
+    async fn text_is_disputed(&self, text: &IssueText) -> Result<bool, Stop>;
 }
 
 /// The commit that a run starts from.
@@ -157,6 +159,15 @@ pub async fn solve(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, St
     let candidate = propose(work, &start).await?;
     admit::still_wanted(work, asked).await?;
     publish(work, asked, &start, &candidate).await
+}
+
+/// Only the first step of that way, for a job that must wait: whoever set the label is told.
+///
+/// # Errors
+/// [`Stop`]: an outcome, or [`Stop::InQueue`] when the job may start.
+pub async fn greet(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, Stop> {
+    admit::admit(work, asked).await?;
+    Err(Stop::InQueue)
 }
 
 /// The way from a commit to a judged patch, without any forge.

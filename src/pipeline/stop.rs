@@ -23,6 +23,8 @@ pub enum Stop {
     Later(String),
     /// The sandbox or the machine failed in a way that another try may not: it is tried again, so often and no more.
     TryAgain(Fault, String),
+    /// It may start, but nobody has time for it yet.
+    InQueue,
     /// Another worker has the job.
     LeaseLost,
     /// The service is being stopped: the job is put back.

@@ -118,7 +118,7 @@ pub async fn propose(
 ) -> Result<PullRequest, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
     let access = to.forge.git_access(to.repo);
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)) };
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
     mirror.push(&remote, commit, to.branch).await?;
     let pull_request = match to.forge.find_pull_request(to.repo, to.branch).await? {
         Some(there) => there,

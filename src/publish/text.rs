@@ -93,6 +93,9 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
         ),
         Refusal::ActorIsBot => format!("`{login}` is a bot; the label `{label}` must be set by a person"),
         Refusal::RepositoryArchived => "the repository is archived".to_owned(),
+        Refusal::TextDisputed => format!(
+            "the issue was edited while it waited, so it is not known which of its words whoever set the label `{label}` had read; take the label off and set it again"
+        ),
         Refusal::ActorUnknown => format!("the forge does not say who set the label `{label}`; take it off and set it again"),
     }
 }
@@ -240,7 +243,7 @@ fn claim(text: &mut String, words: &str) {
     if words.is_empty() {
         return;
     }
-    let words = words.chars().filter(|letter| *letter == '\n' || *letter == '\t' || !letter.is_control()).take(4000).collect::<String>();
+    let words = words.chars().filter(|letter| *letter == '\t' || (*letter != '\r' && !is_hidden(*letter))).take(4000).collect::<String>();
     let words = words.lines().map(wrapped).collect::<Vec<_>>().join("\n");
     let fence = fence_for(&words);
     write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{fence}text\n{words}\n{fence}\n").ok();
@@ -298,7 +301,7 @@ fn fence_for(words: &str) -> String {
 
 /// Text that can stand between back-ticks on one line.
 fn code(text: &str) -> String {
-    text.chars().map(|letter| if letter == '`' || letter.is_control() { '\'' } else { letter }).take(300).collect()
+    text.chars().map(|letter| if matches!(letter, '`' | '\n' | '\r') || is_hidden(letter) { '\'' } else { letter }).take(300).collect()
 }
 
 fn cell(text: &str) -> String {
@@ -308,7 +311,7 @@ fn cell(text: &str) -> String {
 /// A stranger's words as running text: nothing in them acts on a forge, and no markup of theirs is rendered.
 #[must_use]
 pub fn inert(words: &str) -> String {
-    without_acts(words).replace('<', "&lt;").replace('[', "\\[")
+    without_acts(words).replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('[', "\\[")
 }
 
 /// A stranger's words where forges show plain text, as in titles: nothing in them acts.
@@ -318,14 +321,38 @@ fn without_acts(words: &str) -> String {
     while let Some(letter) = letters.next() {
         let next = letters.peek().copied();
         match letter {
-            '@' if next.is_some_and(|next| next.is_alphanumeric() || next == '_') => text.push_str("(at)"),
+            '@' if next.is_some_and(|next| !next.is_whitespace()) => text.push_str("(at)"),
             '#' if next.is_some_and(|next| next.is_ascii_digit()) => text.push_str("no. "),
             '!' if next.is_some_and(|next| next.is_ascii_digit() || next == '[') => text.push_str("! "),
             '\n' | '\r' => text.push(' '),
             _ => text.push(letter),
         }
     }
-    text.replace("://", ": //").trim_start_matches('/').to_owned()
+    without_links(&text.replace("://", ": //")).trim_start_matches('/').to_owned()
+}
+
+/// Breaks what forges make links of without a scheme: `www.` and GitHub's `GH-12`.
+fn without_links(text: &str) -> String {
+    let mut rest = text;
+    let mut broken = String::with_capacity(text.len());
+    while let Some(letter) = rest.chars().next() {
+        let (start, tail) = rest.split_at(letter.len_utf8());
+        if starts_with(rest, "gh-") && rest[3..].starts_with(|next: char| next.is_ascii_digit()) {
+            broken.push_str(&format!("{} no. ", &rest[..2]));
+            rest = &rest[3..];
+        } else if starts_with(rest, "www.") {
+            broken.push_str(&format!("{} .", &rest[..3]));
+            rest = &rest[4..];
+        } else {
+            broken.push_str(start);
+            rest = tail;
+        }
+    }
+    broken
+}
+
+fn starts_with(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 fn is_hidden(letter: char) -> bool {
@@ -344,7 +371,7 @@ fn cut(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{fence_for, inert, title, wrapped};
+    use super::{code, fence_for, inert, title, wrapped};
 
     #[test]
     fn strangers_words_do_not_act() {
@@ -353,6 +380,10 @@ mod tests {
         assert_eq!(inert("a\n/merge"), "a /merge");
         assert_eq!(inert("![x](http://evil/?q)"), "! \\[x](http: //evil/?q)");
         assert_eq!(inert("<img src=x>\u{202e}"), "&lt;img src=x>");
+        assert_eq!(inert("\\[x](//evil) !\\[y](//evil)"), "\\\\\\[x](//evil) !\\\\\\[y](//evil)");
+        assert_eq!(inert("&#x40;dev-a &commat;all fixes &num;1"), "&amp;#x40;dev-a &amp;commat;all fixes &amp;num;1");
+        assert_eq!(inert("see www.evil.example, fixes GH-12, ugh-oh @-x"), "see www .evil.example, fixes GH no. 12, ugh-oh (at)-x");
+        assert_eq!(code("a`b\nc\u{202e}d"), "a'b'c'd");
         assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
         assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
         assert_eq!(title("Vec<[u8]> @all http://e/", 7), "Vec<[u8]> (at)all http: //e/ (#7)", "titles are plain text");

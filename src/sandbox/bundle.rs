@@ -1,6 +1,6 @@
 //! The bulk answers of a sandbox, read as what they are: bytes that an enemy may have written.
 //!
-//! What must hold: no path that leaves the workspace, no path twice, no size that the bytes don't have; one odd record spoils the whole answer.
+//! What must hold: no path that leaves the workspace, no path twice, none that is file and folder at once, no size that the bytes don't have; one odd record spoils the whole answer.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -19,10 +19,19 @@ pub fn entries(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     };
     let entries = records.split(|byte| *byte == 0).map(entry).collect::<Result<Vec<_>, _>>()?;
     let mut seen = HashSet::with_capacity(entries.len());
-    match entries.iter().find(|entry| !seen.insert(&entry.path)) {
-        Some(twice) => Err(format!("the list names {} twice", shown(&twice.path))),
+    if let Some(twice) = entries.iter().find(|entry| !seen.insert(entry.path.as_slice())) {
+        return Err(format!("the list names {} twice", shown(&twice.path)));
+    }
+    let through_a_file = |path: &[u8]| folders(path).any(|folder| seen.contains(folder));
+    match entries.iter().find(|entry| through_a_file(&entry.path)) {
+        Some(below) => Err(format!("the list has {} below a file", shown(&below.path))),
         None => Ok(entries),
     }
+}
+
+/// Every folder above a path.
+fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end])
 }
 
 fn entry(record: &[u8]) -> Result<Entry, String> {
@@ -120,6 +129,8 @@ mod tests {
             format!("other {BLOB} 1 a\0"),
             "100644 - 1 a\0".to_owned(),
             format!("100644 {BLOB} 1 a\0100644 {BLOB} 1 a\0"),
+            format!("100644 {BLOB} 1 a\0100644 {BLOB} 1 a/b\0"),
+            format!("100644 {BLOB} 1 a/b/c\0other - 0 a\0"),
             format!("100644 {BLOB} 1 a"),
             "\0".to_owned(),
         ] {

@@ -67,6 +67,8 @@ pub struct Claimed {
     pub run: RunId,
     /// How often the job was claimed, this time included.
     pub leases: i64,
+    /// Whether an earlier claim took the label up, so that its setter may have been told.
+    pub taken_up: bool,
     /// The stage it was in when it was last left.
     pub stage: String,
     /// The repository as the delivery named it.
@@ -81,20 +83,36 @@ pub struct Claimed {
     pub checkpoint: Checkpoint,
 }
 
+/// Which jobs may be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Every job that waits.
+    Any,
+    /// Only jobs whose label nobody has looked at yet.
+    New,
+}
+
 impl Store {
     /// Takes the next job: one that waits in the queue, or one whose worker let its lease run out.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn claim(&self, owner: &str, lease_ms: i64, clock: &dyn Clock, ids: &dyn Ids) -> Result<Option<Claimed>, StoreError> {
+    pub async fn claim(
+        &self,
+        which: Which,
+        owner: &str,
+        lease_ms: i64,
+        clock: &dyn Clock,
+        ids: &dyn Ids,
+    ) -> Result<Option<Claimed>, StoreError> {
         let now = clock.now_ms();
         let row = sqlx::query(
             "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
              run = coalesce(run, $3) \
-             where id = (select id from jobs where (state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5) \
-             order by queued_ms, id limit 1) \
+             where id = (select id from jobs where ((state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5)) \
+             and (episode is null or $8 = 1) order by queued_ms, id limit 1) \
              and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
-             returning id, fence, run, leases, stage, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
+             returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
         )
         .bind(owner)
         .bind(now + lease_ms)
@@ -103,6 +121,7 @@ impl Store {
         .bind(now)
         .bind(now)
         .bind(now)
+        .bind(i64::from(which == Which::Any))
         .fetch_optional(&self.pool)
         .await?;
         row.map(|row| claimed(&row)).transpose()
@@ -166,6 +185,23 @@ impl Store {
             Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The issue's words in the deliveries that wait for this job to end.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn waiting_texts(&self, lease: &Lease) -> Result<Vec<IssueText>, StoreError> {
+        let rows = sqlx::query(
+            "select distinct deliveries.asked from deliveries, jobs where jobs.id = $1 and deliveries.forge = jobs.forge \
+             and deliveries.repo_id = jobs.repo_id and deliveries.issue = jobs.issue and deliveries.job is null and deliveries.asked is not null",
+        )
+        .bind(&lease.job.0)
+        .fetch_all(&self.pool)
+        .await?;
+        let asked = rows.iter().map(|row| Ok(row.try_get::<String, _>("asked")?)).collect::<Result<Vec<_>, StoreError>>()?;
+        let triggers = asked.iter().filter_map(|asked| serde_json::from_str::<Trigger>(asked).ok());
+        Ok(triggers.map(|trigger| IssueText { title: trigger.title, body: trigger.body }).collect())
     }
 
     /// Puts a job back in the queue with everything that is finished, to be claimed after `delay_ms`.
@@ -263,6 +299,7 @@ fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         lease: Lease { job: JobId(job), fence: row.try_get("fence")? },
         run: RunId(row.try_get("run")?),
         leases: row.try_get("leases")?,
+        taken_up: row.try_get::<Option<String>, _>("episode")?.is_some(),
         stage: row.try_get("stage")?,
         repo: RepoRef { forge: row.try_get("forge")?, id: row.try_get("repo_id")?, path: row.try_get("repo_path")? },
         issue: row.try_get("issue")?,

@@ -13,7 +13,7 @@ use sqlx::any::AnyPoolOptions;
 
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
 

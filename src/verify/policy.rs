@@ -41,9 +41,6 @@ pub struct RunLimits {
     pub protected: Vec<String>,
 }
 
-/// The largest file that is read, in bytes.
-const MAX_BYTES: usize = 64 * 1024;
-
 const KEYS: &[(&str, &[&str])] = &[
     ("tests", &["command", "timeout_seconds"]),
     ("guard", &["protected", "max_files", "max_lines"]),
@@ -51,6 +48,9 @@ const KEYS: &[(&str, &[&str])] = &[
 ];
 
 impl RepoPolicy {
+    /// The largest file that is read, in bytes.
+    pub const MAX_BYTES: u64 = 64 * 1024;
+
     /// Reads the file.
     ///
     /// # Errors
@@ -100,11 +100,11 @@ impl RepoPolicy {
 }
 
 fn table(bytes: &[u8]) -> Result<Table, String> {
-    if bytes.len() > MAX_BYTES {
-        return Err(format!(".frognano.toml is larger than {MAX_BYTES} bytes"));
+    if bytes.len() as u64 > RepoPolicy::MAX_BYTES {
+        return Err(format!("it is larger than {} bytes", RepoPolicy::MAX_BYTES));
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| format!(".frognano.toml is not UTF-8: {error}"))?;
-    text.parse().map_err(|error: toml::de::Error| format!(".frognano.toml is no TOML: {}", error.message()))
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("it is not UTF-8: {error}"))?;
+    text.parse().map_err(|error: toml::de::Error| format!("it is no TOML: {}", error.message()))
 }
 
 fn unknown_keys(file: &Table) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! and written down before it is answered; nothing else is done in the request.
 
 use std::collections::HashMap;
+use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ use crate::store::{Intake, NewDelivery, Store};
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
 const BODY_TIME: Duration = Duration::from_secs(20);
 
+/// After the word to stop, requests that go on have so long to end; a peer that holds one open does not hold up the stop.
+const LAST_REQUESTS: Duration = Duration::from_secs(3);
+
 /// What the door works with.
 #[derive(Clone)]
 pub struct Door {
@@ -45,12 +49,20 @@ pub struct Door {
 /// What is served.
 pub type Routes = Router;
 
-/// Serves until `stop`, then lets the requests that go on end.
+/// Serves until `stop`, then lets the requests that go on end, for a short time.
 ///
 /// # Errors
 /// When the listener breaks.
 pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToken) -> std::io::Result<()> {
-    axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+    let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let too_long = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_REQUESTS).await;
+    };
+    tokio::select! {
+        ended = served.into_future() => ended,
+        () = too_long => Ok(()),
+    }
 }
 
 /// The routes.

@@ -77,6 +77,13 @@ impl Worker {
                 }
                 (Stage::WaitingForModel, millis(self.settings.model_retry), false, why)
             }
+            Stop::InQueue => {
+                let body = text::working(status.job(), Stage::Queued, &self.parts.settings.label);
+                if let Err(error) = status.write(&body).await {
+                    tracing::warn!(%error, "the issue could not be told that it is in the queue");
+                }
+                (Stage::Queued, 0, false, "all hands are busy".to_owned())
+            }
             Stop::Later(why) => (Stage::Queued, retry, false, why),
             Stop::TryAgain(_, why) => (Stage::Queued, retry, true, why),
             Stop::Shutdown => (Stage::Queued, 0, false, "the service is being stopped".to_owned()),

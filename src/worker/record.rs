@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
-use crate::domain::Stage;
+use crate::domain::{IssueText, Stage};
 use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
@@ -74,5 +74,9 @@ pub(super) struct JobEpisodes<'a> {
 impl Episodes for JobEpisodes<'_> {
     async fn name(&self, episode: &str, requested_by: &str) -> Result<(), Stop> {
         Ok(self.store.name_episode(self.lease, episode, requested_by).await?)
+    }
+
+    async fn text_is_disputed(&self, text: &IssueText) -> Result<bool, Stop> {
+        Ok(self.store.waiting_texts(self.lease).await?.iter().any(|other| other != text))
     }
 }

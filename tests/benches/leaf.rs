@@ -162,7 +162,8 @@ async fn steps_of_a_long_run() {
         cancel: CancellationToken::new(),
         stage_began: None,
     };
-    let start = pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None }).await.unwrap();
+    let start =
+        pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None, ca_file: None }).await.unwrap();
     pipeline::propose(&mut work, &start).await.map(|_| ()).ok();
     let journal = std::fs::read(folder.path().join("run/journal.jsonl")).unwrap();
     let lines = journal.split(|byte| *byte == b'\n').map(<[u8]>::len).collect::<Vec<_>>();

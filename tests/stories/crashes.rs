@@ -1,7 +1,7 @@
 //! kill -9: the service is a process of its own and is killed at each of its words to the forge and to the model, then started again.
 //! Whatever the moment, there is one pull request, one comment, one branch, one outcome, and nothing is left running.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use frognano_bot::demo::forge::{Strike, deliver};
@@ -177,4 +177,26 @@ async fn a_stop_in_order_puts_the_run_back_and_the_next_start_ends_it() {
     let log = bot.stop();
     assert!(log.contains("put back"), "{log}");
     recovers(&house, "stopped by SIGTERM").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_that_hold_their_requests_open_do_not_hold_up_a_stop() {
+    let house = House::new(Kind::Gitea).await;
+    let bot = Bot::start(&house);
+    let address = bot.door.trim_start_matches("http://").split('/').next().unwrap().to_owned();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", bot.child.id())).unwrap();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
+    let mut held = Vec::new();
+    for begun in
+        ["", "POST /webhooks/here HTTP/1.1\r\nhost: x\r\n", "POST /webhooks/here HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"]
+    {
+        let mut peer = std::net::TcpStream::connect(&address).unwrap();
+        peer.write_all(begun.as_bytes()).unwrap();
+        held.push(peer);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let began = std::time::Instant::now();
+    bot.stop();
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "it took {:?} to stop", began.elapsed());
 }

@@ -238,3 +238,56 @@ async fn a_sandbox_that_can_not_be_started_is_tried_again_and_then_given_up_as_o
     assert_eq!(reason(&outcome), "abandoned/sandbox_failed");
     assert!(house.said(1)[0].contains("no namespaces here"), "{:?}", house.said(1));
 }
+
+#[tokio::test]
+async fn what_was_tested_before_the_mirror_was_lost_says_nothing_of_the_next_patch() {
+    let house = House::new(Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("POST", "*/pulls", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    std::fs::remove_dir_all(house.folder.path().join("data/mirrors")).unwrap();
+    let bare = house.folder.path().join("tallybook.git");
+    let branch = format!("refs/heads/{}", house.branches()[0]);
+    assert!(std::process::Command::new("git").arg("-C").arg(&bare).args(["update-ref", "-d", &branch]).status().unwrap().success());
+    house.commit(|folder| std::fs::write(folder.join("news.txt"), "another base\n").unwrap());
+    assert_eq!(house.later(&service).await.name(), "proposed");
+    let checkpoint: serde_json::Value = serde_json::from_str(&service.jobs().await[0].checkpoint).unwrap();
+    let stages = checkpoint["stage_ms"].as_array().unwrap().iter().map(|stage| stage[0].as_str().unwrap()).collect::<Vec<_>>();
+    for stage in ["tests_before", "tests_after"] {
+        assert_eq!(stages.iter().filter(|name| **name == stage).count(), 2, "{stages:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_submodule_is_not_replaced_by_what_the_agent_left_in_its_place() {
+    for place in ["dep/fix.py", "dep"] {
+        let write = format!(r#"rmdir dep; mkdir -p "$(dirname {place})"; echo x = 1 > {place}"#);
+        let write = serde_json::json!({"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": write}}]});
+        let house = House::with_script(Kind::Gitea, &format!("{write}\n{}", project::SCRIPT)).await;
+        house.commit(|folder| {
+            std::fs::create_dir(folder.join("dep")).unwrap();
+            let link = format!("160000,{},dep", "1".repeat(40));
+            let git =
+                std::process::Command::new("git").arg("-C").arg(folder).args(["update-index", "--add", "--cacheinfo", &link]).status();
+            assert!(git.unwrap().success());
+        });
+        let (outcome, _service) = outcome_of(&house).await;
+        assert_eq!(reason(&outcome), "refused/submodule", "{place}: {outcome:?}");
+        assert_eq!(house.pull_requests().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_is_huge_or_no_file_refuses_instead_of_being_left_aside() {
+    let huge = |folder: &Path| std::fs::write(folder.join(".frognano.toml"), vec![b'#'; 20_000_000]).unwrap();
+    let link = |folder: &Path| std::os::unix::fs::symlink("pyproject.toml", folder.join(".frognano.toml")).unwrap();
+    for (bend, why) in [(&huge as &dyn Fn(&Path), "larger than 65536 bytes"), (&link, "it is no file")] {
+        let house = House::new(Kind::Gitea).await;
+        house.commit(bend);
+        let (outcome, _service) = outcome_of(&house).await;
+        assert_eq!(reason(&outcome), "refused/policy-unreadable");
+        assert!(house.said(1)[0].contains(why), "{:?}", house.said(1));
+    }
+}

@@ -135,7 +135,8 @@ async fn patch_of(countdown: usize) -> (Vec<u8>, usize, usize) {
         cancel: CancellationToken::new(),
         stage_began: None,
     };
-    let start = pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None }).await.unwrap();
+    let start =
+        pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None, ca_file: None }).await.unwrap();
     pipeline::propose(&mut work, &start).await.map(|_| ()).unwrap();
     let trajectory: Trajectory = serde_json::from_slice(&std::fs::read(folder.path().join("run/trajectory.json")).unwrap()).unwrap();
     assert_eq!(trajectory.steps.len(), 6);

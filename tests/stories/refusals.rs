@@ -170,10 +170,32 @@ async fn a_model_that_is_down_is_waited_for_and_fails_nothing() {
     let asked = house.model.requests().len();
     assert_eq!(service.step().await, None);
     assert_eq!(house.model.requests().len(), asked, "the queue must be paused while the model is down");
+    let second = house.open_issue();
+    service.take(&house.label(second)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack), "a new label is answered all the same");
+    assert!(house.said(second).concat().contains("waiting for the model"), "{:?}", house.said(second));
+    assert_eq!(service.step().await, None);
     house.model.set_mood(Mood::Up);
     house.later(&service).await;
-    assert_eq!(house.pull_requests().len(), 1);
-    assert_eq!(house.said(issue).len(), 1);
+    house.later(&service).await;
+    assert_eq!(house.pull_requests().len(), 2);
+    assert_eq!((house.said(issue).len(), house.said(second).len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_label_is_answered_while_all_hands_are_busy() {
+    let house = House::new(frognano_bot::demo::Kind::Gitea).await;
+    let service = house.service().await;
+    let (issue, other) = (house.open_issue(), house.open_issue());
+    service.take(&house.label(issue)).await;
+    let abort = tokio_util::sync::CancellationToken::new();
+    assert_eq!(service.worker.greet_next(&abort).await.unwrap(), Some(Ended::PutBack));
+    assert!(house.said(issue).concat().contains("in the queue"), "{:?}", house.said(issue));
+    assert_eq!(service.worker.greet_next(&abort).await.unwrap(), None, "once is enough");
+    service.take(&house.forge().set_label(project::PATH, other, project::LABEL, project::READER).unwrap()).await;
+    assert!(matches!(service.worker.greet_next(&abort).await.unwrap(), Some(Ended::Outcome(_))), "a refusal need not wait either");
+    assert_eq!(service.outcome().await.name(), "proposed");
+    assert_eq!((house.said(issue).len(), house.said(other).len()), (1, 1));
 }
 
 #[tokio::test]
@@ -237,4 +259,38 @@ async fn who_lost_the_right_to_write_meanwhile_gets_nothing_pushed() {
     let outcome = house.later(&service).await;
     assert_eq!(reason(&outcome), "refused/no_write_access");
     assert_eq!(house.pull_requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_label_taken_off_before_the_repository_could_be_fetched_ends_with_a_word() {
+    let house = House::new(frognano_bot::demo::Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("GET", "*/info/refs", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+    assert_eq!(house.later(&service).await.name(), "cancelled");
+    let [said] = &house.said(issue)[..] else { panic!("{:?}", house.said(issue)) };
+    assert!(said.contains("the label was taken off meanwhile"), "{said}");
+}
+
+#[tokio::test]
+async fn words_that_the_setter_of_the_label_did_not_read_do_not_reach_the_model() {
+    let house = House::with_script(frognano_bot::demo::Kind::Gitea, NOTHING).await;
+    let service = house.service().await;
+    let issue = house.forge().open_issue(project::PATH, project::READER, "Delete everything", "Run rm -rf", &[]).unwrap().number;
+    house.forge().add_label(project::PATH, "bug", "ff0000").unwrap();
+    service.take(&house.forge().set_label(project::PATH, issue, "bug", project::MAINTAINER).unwrap()).await;
+    house.forge().edit_issue(project::PATH, issue, "A typing error", "In the readme.", project::READER).unwrap();
+    service.take(&house.label(issue)).await;
+    assert_eq!(reason(&service.outcome().await), "refused/text_disputed");
+    assert!(house.model.requests().is_empty());
+    assert!(service.work_off().await.iter().all(|ended| *ended == Ended::Quietly));
+    assert_eq!(house.said(issue).len(), 1, "{:?}", house.said(issue));
+    service.take(&house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap()).await;
+    service.take(&house.label(issue)).await;
+    service.work_off().await;
+    let asked = house.model.requests().first().unwrap().to_string();
+    assert!(asked.contains("A typing error") && !asked.contains("rm -rf"), "{asked}");
 }

@@ -178,7 +178,7 @@ impl Prepared {
             cancel,
             stage_began: None,
         };
-        let remote = Remote { url: self.order.repo.clone(), credential: None };
+        let remote = Remote { url: self.order.repo.clone(), credential: None, ca_file: None };
         let solved = match pipeline::start_from_folder(&mut work, &remote).await {
             Ok(start) => pipeline::propose(&mut work, &start).await.map(|_| ()),
             Err(stop) => Err(stop),
@@ -204,7 +204,7 @@ fn outcome_of(stop: Stop) -> Outcome {
         Stop::Later(detail) => Outcome::Abandoned { fault: Fault::ForgeFailed, detail },
         Stop::TryAgain(fault, detail) => Outcome::Abandoned { fault, detail },
         Stop::LeaseLost => Outcome::Abandoned { fault: Fault::WorkerLost, detail: String::new() },
-        Stop::Shutdown => Outcome::Cancelled { by: "you".to_owned() },
+        Stop::Shutdown | Stop::InQueue => Outcome::Cancelled { by: "you".to_owned() },
     }
 }
 

@@ -18,6 +18,7 @@ fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         git_base: stage.running.base_url.parse().unwrap(),
         token: format!("{login}-token").into(),
         ca_bundle: None,
+        ca_file: None,
         pause: Arc::new(Sleep),
     };
     match kind {
