@@ -109,7 +109,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
-        owner: file.service.worker.clone(),
+        owner: format!("{} in {}", file.service.worker, std::path::absolute(data).unwrap_or_else(|_| data.clone()).display()),
         lease: Duration::from_secs(file.service.lease_seconds),
         max_leases: i64::try_from(file.service.max_leases).unwrap_or(i64::MAX),
         retry: Duration::from_secs(10),

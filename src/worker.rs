@@ -135,6 +135,7 @@ impl Worker {
             hands.spawn(self.clone().one_after_the_other(stop.clone(), abort.clone()));
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
+        hands.spawn(self.clone().take_up_waiting(stop.clone()));
         stop.cancelled().await;
         if tokio::time::timeout(grace, async { while hands.join_next().await.is_some() {} }).await.is_err() {
             tracing::info!("the grace time is over: runs that go on are put back");
@@ -175,6 +176,24 @@ impl Worker {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(Duration::from_secs(2)) => {}
+            }
+        }
+    }
+
+    /// Looks for deliveries that nobody would ever look at again, at the start and once a minute.
+    async fn take_up_waiting(self: Arc<Self>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.store.take_up_waiting(self.parts.clock.as_ref(), self.ids.as_ref()).await {
+                Ok(0) => {}
+                Ok(jobs) => {
+                    tracing::info!(jobs, "took up deliveries that were waiting");
+                    self.wake.notify_one();
+                }
+                Err(error) => tracing::error!(%error, "waiting deliveries could not be looked for"),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_secs(60)) => {}
             }
         }
     }
@@ -287,7 +306,7 @@ impl Worker {
             Err(Stop::Outcome(Outcome::Abandoned { fault: Fault::RepositoryGone, .. }))
                 if at_its_present_path(forge.as_ref(), claimed).await.repo != claimed.repo =>
             {
-                self.put_back(claimed, &mut status, Stop::Later("the repository was renamed meanwhile".to_owned())).await
+                self.put_back(claimed, &mut status, Stop::later("the repository was renamed meanwhile")).await
             }
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
             Err(Stop::Quiet(_)) if claimed.taken_up => {

@@ -3,7 +3,7 @@
 use crate::domain::{Attribution, BlobMode, ChangedFile, ObjectId, RunId};
 
 use super::GitError;
-use super::mirror::{Mirror, run_reference};
+use super::mirror::{Mirror, judged_reference, run_reference};
 
 /// What a commit of ours says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Mirror {
         changed: &[ChangedFile],
         message: &CommitMessage,
     ) -> Result<ObjectId, GitError> {
-        let reference = format!("refs/frognano-judged/{run}");
+        let reference = judged_reference(run);
         self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
         let commit = self.commit_at(&reference, base, changed, message).await?;
         Ok(commit)

@@ -37,6 +37,13 @@ impl Mirrors {
         Self { git, folder, max_bytes, timeout, locks: Arc::default() }
     }
 
+    /// The name of the mirror of a forge's repository, by the forge's own id of it.
+    #[must_use]
+    pub fn name_of(forge: &str, repository_id: &str) -> String {
+        let safe = |text: &str| text.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect::<String>();
+        format!("{}-{}", safe(forge), safe(repository_id))
+    }
+
     /// Brings the mirror's copy of the remote's `reference` (`refs/heads/NAME`, or `HEAD`) up to date as its branch `branch`, and gives the commit at its tip.
     ///
     /// # Errors
@@ -68,12 +75,18 @@ impl Mirrors {
         if !output.status.success() {
             return Err(self.why_not(&mirror, remote, branch, &words(&output)).await);
         }
-        if size_of(&mirror.folder) > self.max_bytes {
+        if size_of(&mirror.folder).await > self.max_bytes {
             return Err(self.too_large(&mirror.folder).await);
         }
         let tip = mirror.resolve(&format!("refs/heads/{branch}")).await?;
         drop(_held);
         Ok((mirror, tip))
+    }
+
+    /// Whether there is a mirror of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.folder.join(format!("{name}.git")).join("HEAD").is_file()
     }
 
     /// Opens a mirror as it is, making it when it is missing.
@@ -94,11 +107,29 @@ impl Mirrors {
         Ok(mirror)
     }
 
+    /// Forgets a run that has ended, and packs the mirror together when fetches and runs have left it in many pieces.
+    ///
+    /// # Errors
+    /// When the mirror can't be opened; a mirror that can't be packed is only larger than it need be.
+    pub async fn tidy(&self, name: &str, run: &RunId) -> Result<(), GitError> {
+        const PACKS: usize = 50;
+        let mirror = self.open(name).await?;
+        let _held = mirror.lock.lock().await;
+        mirror.forget(run).await;
+        let packs = std::fs::read_dir(mirror.folder.join("objects/pack")).map_or(0, |entries| entries.flatten().count() / 2);
+        if packs > PACKS
+            && let Err(error) = self.git.run(&mirror.folder, &["gc", "--quiet", "--prune=2.weeks.ago"]).await
+        {
+            tracing::warn!(%error, name, "the mirror could not be packed together");
+        }
+        Ok(())
+    }
+
     async fn outgrown(&self, folder: &Path) {
         let mut look = tokio::time::interval(Duration::from_millis(250));
         loop {
             look.tick().await;
-            if size_of(folder) > self.max_bytes {
+            if size_of(folder).await > self.max_bytes {
                 return;
             }
         }
@@ -189,10 +220,16 @@ impl Mirror {
         Ok(String::from_utf8_lossy(&output.stdout).split_whitespace().next().and_then(ObjectId::parse))
     }
 
-    /// Forgets the run's own reference; its objects go with git's next clean-up.
+    /// Forgets the run's own references; their objects go with [`Mirrors::tidy`].
     pub async fn forget(&self, run: &RunId) {
-        self.git.run(&self.folder, &["update-ref", "-d", &run_reference(run)]).await.ok();
+        for reference in [run_reference(run), judged_reference(run)] {
+            self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
+        }
     }
+}
+
+pub(super) fn judged_reference(run: &RunId) -> String {
+    format!("refs/frognano-judged/{run}")
 }
 
 pub(super) fn run_reference(run: &RunId) -> String {
@@ -223,12 +260,17 @@ fn disk(folder: &Path, error: &std::io::Error) -> GitError {
     if error.kind() == std::io::ErrorKind::StorageFull { GitError::DiskFull(text) } else { GitError::Failed(text) }
 }
 
-fn size_of(folder: &Path) -> u64 {
+async fn size_of(folder: &Path) -> u64 {
+    let folder = folder.to_path_buf();
+    tokio::task::spawn_blocking(move || bytes_below(&folder)).await.unwrap_or(0)
+}
+
+fn bytes_below(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries
         .flatten()
         .map(|entry| match entry.metadata() {
-            Ok(data) if data.is_dir() => size_of(&entry.path()),
+            Ok(data) if data.is_dir() => bytes_below(&entry.path()),
             Ok(data) => data.len(),
             Err(_) => 0,
         })

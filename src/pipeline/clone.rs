@@ -1,13 +1,13 @@
 //! The base commit: fixed when the run starts, kept through every resumption.
 
 use crate::domain::{Fault, NoPatch, Stage};
-use crate::git::{GitError, Mirror, Remote};
+use crate::git::{GitError, Mirror, Mirrors, Remote};
 
 use super::{Asked, Start, Stop, Work};
 
 pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Start, Stop> {
     work.enter(Stage::Cloning).await?;
-    let mirror_name = mirror_name(&asked.repo.forge, &asked.repo.id);
+    let mirror_name = Mirrors::name_of(&asked.repo.forge, &asked.repo.id);
     if let Some(start) = kept(work, &work.parts.mirrors.open(&mirror_name).await?).await? {
         return Ok(start);
     }
@@ -63,9 +63,4 @@ async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, referenc
     work.report.base = Some(base.to_string());
     work.keep().await?;
     Ok(Start { mirror, base, branch: branch.to_owned(), tree })
-}
-
-fn mirror_name(forge: &str, id: &str) -> String {
-    let safe = |text: &str| text.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect::<String>();
-    format!("{}-{}", safe(forge), safe(id))
 }

@@ -154,6 +154,10 @@ pub struct Candidate {
 /// # Errors
 /// [`Stop`]: an outcome other than a proposal, or the reason to put the job back.
 pub async fn solve(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, Stop> {
+    if let Some((url, report)) = work.checkpoint.proposed.clone() {
+        work.report = serde_json::from_value(report).unwrap_or_default();
+        return Ok(Outcome::Proposed { url });
+    }
     admit::admit(work, asked).await?;
     let start = clone::from_forge(work, asked).await?;
     let candidate = propose(work, &start).await?;
@@ -200,9 +204,10 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     let title = text::title(&work.text.title, work.issue);
     let body = text::pull_request(&work.report, work.issue);
     let pull_request = publish::propose(&to, &candidate.patch, &start.mirror, &candidate.commit, &title, &body).await?;
+    work.checkpoint.proposed = Some((pull_request.url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
+    work.keep().await?;
     asked.forge.remove_label(asked.repo, work.issue, publish::NO_FIX.name).await?;
     work.finish_stage();
-    start.mirror.forget(&work.run).await;
     Ok(Outcome::Proposed { url: pull_request.url })
 }
 

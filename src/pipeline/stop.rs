@@ -20,7 +20,12 @@ pub enum Stop {
     /// The model's server does not answer: the queue waits for it.
     ModelDown(String),
     /// The forge or git does not answer: the job is tried again later, with all that is finished.
-    Later(String),
+    Later {
+        /// What was tried and what was answered.
+        why: String,
+        /// The wait that the forge asked for, in milliseconds.
+        after_ms: Option<u64>,
+    },
     /// The sandbox or the machine failed in a way that another try may not: it is tried again, so often and no more.
     TryAgain(Fault, String),
     /// It may start, but nobody has time for it yet.
@@ -32,6 +37,10 @@ pub enum Stop {
 }
 
 impl Stop {
+    pub(crate) fn later(why: impl Into<String>) -> Self {
+        Self::Later { why: why.into(), after_ms: None }
+    }
+
     pub(crate) fn abandoned(fault: Fault, detail: impl Into<String>) -> Self {
         Self::Outcome(Outcome::Abandoned { fault, detail: detail.into() })
     }
@@ -73,7 +82,7 @@ impl From<GitError> for Stop {
             GitError::Empty => Self::no_patch(NoPatch::EmptyRepository, text),
             GitError::BranchMissing(_) => Self::abandoned(Fault::DefaultBranchMissing, text),
             GitError::TooLarge { .. } => Self::abandoned(Fault::RepositoryTooLarge, text),
-            GitError::Unavailable(_) => Self::Later(text),
+            GitError::Unavailable(_) => Self::later(text),
             GitError::PushRefused(_) => Self::abandoned(Fault::ForgeFailed, text),
             GitError::DiskFull(_) => Self::abandoned(Fault::DiskFull, text),
             GitError::Unacceptable(_) => Self::refused("odd-name", text),
@@ -87,7 +96,7 @@ impl From<ForgeError> for Stop {
         let text = error.to_string();
         match error {
             ForgeError::NotFound { .. } => Self::abandoned(Fault::RepositoryGone, text),
-            ForgeError::Unavailable { .. } => Self::Later(text),
+            ForgeError::Unavailable { retry_after_ms, .. } => Self::Later { why: text, after_ms: retry_after_ms },
             ForgeError::Denied { .. } | ForgeError::Rejected { .. } | ForgeError::Unreadable { .. } => {
                 Self::abandoned(Fault::ForgeFailed, text)
             }

@@ -1,11 +1,12 @@
 //! The facts of a run as they are told: the same for `report.json`, the pull request and the comment.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::{Comparison, Finding, Outcome, TestResult, TestRun};
 
 /// What is known of a run when it ends. What was not done is null.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// The outcome's stable name.
     pub outcome: String,
@@ -50,7 +51,8 @@ pub struct Report {
 }
 
 /// The project's tests before and after.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tests {
     /// The command; null when none was found.
     pub command: Option<String>,
@@ -65,7 +67,7 @@ pub struct Tests {
 }
 
 /// One run of the tests in numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// Tests that passed.
     pub passed: usize,

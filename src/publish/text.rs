@@ -36,6 +36,17 @@ pub fn working(job: &str, stage: Stage, label: &str) -> String {
     format!("{}\n**frognano-bot** took up the label `{}`.\n\nNow: {now}.", marker(job), code(label))
 }
 
+/// The status comment while the forge or its git does not answer as it should.
+#[must_use]
+pub fn waiting(job: &str, why: &str, label: &str) -> String {
+    format!(
+        "{}\n**frognano-bot** took up the label `{}`.\n\nNow: waiting; the work goes on by itself as soon as this is over: {}",
+        marker(job),
+        code(label),
+        inert(why)
+    )
+}
+
 /// The status comment when the work has ended.
 #[must_use]
 pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {

@@ -3,6 +3,7 @@
 use crate::domain::{Clock, Event, Ids, Trigger, Verb};
 
 use super::{Store, StoreError};
+use sqlx::Row as _;
 
 /// A verified delivery with what was read from it.
 #[derive(Debug)]
@@ -79,6 +80,36 @@ impl Store {
         }
         transaction.commit().await?;
         Ok(if made { Intake::Job(job) } else { Intake::Waiting })
+    }
+}
+
+impl Store {
+    /// Gives a job to each delivery that still waits although its issue has no active job any more. (On PostgreSQL a delivery can be written while
+    /// the job that it waits for ends.) How many jobs were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn take_up_waiting(&self, clock: &dyn Clock, ids: &dyn Ids) -> Result<u64, StoreError> {
+        let waiting = sqlx::query(
+            "select d.id, d.asked from deliveries d where d.job is null and d.asked is not null and not exists \
+             (select 1 from jobs j where j.forge = d.forge and j.repo_id = d.repo_id and j.issue = d.issue and j.state <> 'done') \
+             order by d.received_ms, d.id limit 100",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let mut made = 0;
+        for row in waiting {
+            let (delivery, asked): (String, String) = (row.try_get("id")?, row.try_get("asked")?);
+            let Ok(trigger) = serde_json::from_str::<Trigger>(&asked) else { continue };
+            let job = ids.next();
+            let mut transaction = self.pool.begin().await?;
+            if insert_job(&mut transaction, &job, &trigger, clock.now_ms()).await? {
+                sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&delivery).execute(&mut *transaction).await?;
+                made += 1;
+            }
+            transaction.commit().await?;
+        }
+        Ok(made)
     }
 }
 

@@ -28,6 +28,9 @@ pub struct Checkpoint {
     pub candidate: Option<ObjectId>,
     /// The tests on the patched tree.
     pub tests_after: Option<Result<TestRun, String>>,
+    /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
+    /// run only says that it is there.
+    pub proposed: Option<(String, serde_json::Value)>,
     /// How long each finished stage took, in milliseconds, in order.
     pub stage_ms: Vec<(String, u64)>,
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::domain::{Outcome, Refusal, Stage};
 use crate::forge::{Forge, ForgeError};
+use crate::git::Mirrors;
 use crate::pipeline::Stop;
 use crate::publish::report::Report;
 use crate::publish::{self, StatusComment, text};
@@ -23,9 +24,7 @@ impl Worker {
         report.close(&outcome);
         if let Some((forge, status)) = forge {
             match say(forge, status, claimed, &outcome, &report).await {
-                Err(ForgeError::Unavailable { what, message, .. }) => {
-                    return self.put_back(claimed, status, Stop::Later(format!("{what}: {message}"))).await;
-                }
+                Err(error @ ForgeError::Unavailable { .. }) => return self.put_back(claimed, status, error.into()).await,
                 Err(error) => tracing::warn!(%error, "the outcome could not be said on the issue"),
                 Ok(()) => {}
             }
@@ -40,6 +39,7 @@ impl Worker {
             }
         }
         tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
+        self.tidy(claimed).await;
         self.wake.notify_one();
         self.progress.send(Progress::Ended { run: claimed.run.0.clone(), outcome: outcome.clone(), report: Box::new(report) }).ok();
         Ended::Outcome(outcome)
@@ -84,7 +84,14 @@ impl Worker {
                 }
                 (Stage::Queued, 0, false, "all hands are busy".to_owned())
             }
-            Stop::Later(why) => (Stage::Queued, retry, false, why),
+            Stop::Later { why, after_ms } => {
+                let body = text::waiting(status.job(), &why, &self.parts.settings.label);
+                if let Err(error) = status.write(&body).await {
+                    tracing::warn!(%error, "the issue could not be told that the forge is waited for");
+                }
+                let asked = after_ms.and_then(|wait| i64::try_from(wait).ok()).unwrap_or(0);
+                (Stage::Queued, retry.max(asked), false, why)
+            }
             Stop::TryAgain(_, why) => (Stage::Queued, retry, true, why),
             Stop::Shutdown => (Stage::Queued, 0, false, "the service is being stopped".to_owned()),
             Stop::Outcome(_) | Stop::Quiet(_) => return Ended::PutBack,
@@ -96,6 +103,15 @@ impl Worker {
             Err(error) => tracing::error!(%error, "the job could not be put back; it is taken up again when its lease has run out"),
         }
         Ended::PutBack
+    }
+
+    async fn tidy(&self, claimed: &Claimed) {
+        let name = Mirrors::name_of(&claimed.repo.forge, &claimed.repo.id);
+        if self.parts.mirrors.has(&name)
+            && let Err(error) = self.parts.mirrors.tidy(&name, &claimed.run).await
+        {
+            tracing::warn!(%error, "the mirror could not be tidied");
+        }
     }
 
     async fn write_report(&self, claimed: &Claimed, report: &Report) -> String {

@@ -8,7 +8,7 @@ use frognano_bot::demo::forge::{Strike, deliver};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::store::Store;
 
-use crate::house::{House, TOKEN};
+use crate::house::{BOTH, House, TOKEN};
 
 /// The service as a process of its own.
 struct Bot {
@@ -97,8 +97,8 @@ fn inside_of(house: &House) -> Vec<String> {
 }
 
 /// A house whose service was told of a label and runs until it is held at a request to the forge.
-async fn killed_at_the_forge(after: usize, strike: Strike) -> Option<House> {
-    let house = House::new(Kind::Gitea).await;
+async fn killed_at_the_forge(kind: Kind, after: usize, strike: Strike) -> Option<House> {
+    let house = House::new(kind).await;
     house.open_issue();
     let bot = Bot::start(&house);
     let reached = house.forge().hold(after, strike);
@@ -115,15 +115,17 @@ async fn killed_at_the_forge(after: usize, strike: Strike) -> Option<House> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
-    let mut moments = 0;
-    for after in 0.. {
-        let strike = if after % 2 == 0 { Strike::Before } else { Strike::After };
-        let Some(house) = killed_at_the_forge(after, strike).await else { break };
-        recovers(&house, &format!("killed at request {} to the forge, {strike:?}", after + 1)).await;
-        moments += 1;
+    for kind in BOTH {
+        let mut moments = 0;
+        for after in 0.. {
+            let strike = if (after % 2 == 0) == (kind == Kind::Gitea) { Strike::Before } else { Strike::After };
+            let Some(house) = killed_at_the_forge(kind, after, strike).await else { break };
+            recovers(&house, &format!("{kind:?}: killed at request {} to the forge, {strike:?}", after + 1)).await;
+            moments += 1;
+        }
+        println!("{kind:?}: killed at {moments} moments");
+        assert!(moments > 20, "only {moments}");
     }
-    println!("killed at {moments} moments");
-    assert!(moments > 20, "only {moments}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -142,6 +142,14 @@ impl House {
         state.repository(project::PATH).unwrap().issues.iter().filter(|issue| issue.pull.is_some()).cloned().collect()
     }
 
+    /// Does to a pull request what a person would.
+    pub fn with_pull_request(&self, number: i64, change: impl FnOnce(&mut Issue)) {
+        let found = |repository: &mut frognano_bot::demo::forge::Repository| {
+            change(repository.issues.iter_mut().find(|issue| issue.number == number).unwrap());
+        };
+        self.forge().with_repository(project::PATH, found).unwrap();
+    }
+
     /// The names of our branches.
     pub fn branches(&self) -> Vec<String> {
         let git_dir = self.folder.path().join("tallybook.git");

@@ -294,3 +294,72 @@ async fn words_that_the_setter_of_the_label_did_not_read_do_not_reach_the_model(
     let asked = house.model.requests().first().unwrap().to_string();
     assert!(asked.contains("A typing error") && !asked.contains("rm -rf"), "{asked}");
 }
+
+#[tokio::test]
+async fn a_pull_request_that_people_took_over_while_we_were_away_is_left_to_them() {
+    type Meanwhile = fn(&House, i64);
+    let ready: Meanwhile = |house, number| {
+        house.with_pull_request(number, |issue| {
+            issue.pull.as_mut().unwrap().draft = false;
+            issue.title = issue.title.trim_start_matches("WIP: ").to_owned();
+        });
+    };
+    let closed: Meanwhile = |house, number| house.with_pull_request(number, |issue| issue.open = false);
+    let label_off: Meanwhile = |house, _| drop(house.forge().remove_label(project::PATH, 1, project::LABEL, project::MAINTAINER).unwrap());
+    for kind in BOTH {
+        for meanwhile in [ready, closed, label_off] {
+            let house = House::new(kind).await;
+            let service = house.service().await;
+            let issue = house.open_issue();
+            house.forge().fail_next("DELETE", "*/issues/1/labels/*", 503, 1);
+            house.forge().add_label(project::PATH, "frognano-no-fix", "cccccc").unwrap();
+            house.forge().set_label(project::PATH, issue, "frognano-no-fix", project::MAINTAINER).unwrap();
+            house.forge().fail_next("*", "*/issues/1/labels*", 503, 20);
+            service.take(&house.label(issue)).await;
+            assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
+            let [before] = &house.pull_requests()[..] else { panic!("{kind:?}") };
+            let asked = house.model.requests().len();
+            meanwhile(&house, before.number);
+            let outcome = house.later(&service).await;
+            assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+            let [after] = &house.pull_requests()[..] else { panic!("{kind:?}") };
+            assert_eq!(
+                (after.number, after.pull.as_ref().map(|pull| pull.head.clone())),
+                (before.number, before.pull.as_ref().map(|pull| pull.head.clone()))
+            );
+            assert_eq!(house.model.requests().len(), asked);
+            assert!(house.said(issue)[0].contains("Fixed: 1 test"), "the comment tells what was proved: {:?}", house.said(issue));
+        }
+    }
+}
+
+#[tokio::test]
+async fn git_that_does_not_answer_is_waited_for_and_said() {
+    let house = House::new(Kind::Gitea).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("GET", "*.git/info/refs", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    assert!(house.said(issue)[0].contains("waiting; the work goes on by itself"), "{:?}", house.said(issue));
+    assert!(matches!(house.later(&service).await, Outcome::Proposed { .. }));
+}
+
+#[tokio::test]
+async fn a_delivery_that_nobody_would_look_at_again_gets_its_job() {
+    let house = House::with_script(Kind::GitHub, NOTHING).await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    service.take(&house.label(issue)).await;
+    house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+    service.take(&house.label(issue)).await;
+    let clock = frognano_bot::domain::SystemClock;
+    assert_eq!(service.store.take_up_waiting(&clock, &frognano_bot::app::TimeIds).await.unwrap(), 0, "its issue has an active job");
+    sqlx::any::install_default_drivers();
+    let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+    let pool = sqlx::AnyPool::connect(&database).await.unwrap();
+    sqlx::query("update jobs set state = 'done'").execute(&pool).await.unwrap();
+    assert_eq!(service.store.take_up_waiting(&clock, &frognano_bot::app::TimeIds).await.unwrap(), 1);
+    assert_eq!(service.store.take_up_waiting(&clock, &frognano_bot::app::TimeIds).await.unwrap(), 0);
+    assert!(matches!(service.outcome().await, Outcome::NoPatch { .. }));
+}

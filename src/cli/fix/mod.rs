@@ -201,7 +201,7 @@ fn outcome_of(stop: Stop) -> Outcome {
         Stop::Outcome(outcome) => outcome,
         Stop::Quiet(reason) => Outcome::Cancelled { by: reason.to_owned() },
         Stop::ModelDown(detail) => Outcome::Abandoned { fault: Fault::ModelFailed, detail },
-        Stop::Later(detail) => Outcome::Abandoned { fault: Fault::ForgeFailed, detail },
+        Stop::Later { why: detail, .. } => Outcome::Abandoned { fault: Fault::ForgeFailed, detail },
         Stop::TryAgain(fault, detail) => Outcome::Abandoned { fault, detail },
         Stop::LeaseLost => Outcome::Abandoned { fault: Fault::WorkerLost, detail: String::new() },
         Stop::Shutdown | Stop::InQueue => Outcome::Cancelled { by: "you".to_owned() },
