@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
+# FROGNANO_TEST_LLAMA=FOLDER, made by tests/llama/install.sh: also the stories of a small real model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

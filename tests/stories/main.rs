@@ -9,6 +9,7 @@ mod fix;
 mod house;
 mod leaf_loop;
 mod leaf_vectors;
+mod llama;
 mod main_job;
 mod model_client;
 mod refusals;
