@@ -21,7 +21,7 @@ use tokio::process::{Child, Command as Process};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use crate::leaf_loop::world::{Checkpoints, Time, begun};
+use crate::leaf_loop::world::{Checkpoints, Time, World, begun};
 
 const FOLDER: &str = "FROGNANO_TEST_LLAMA";
 /// No wait is longer; one that is has failed. A machine that builds something else at the same time is slow.
@@ -215,11 +215,22 @@ async fn a_real_turn_that_meets_the_end_of_the_context_is_cut_and_named_after_it
     let turn = client.turn(&request(vec![user("Count.")], 8_192)).await.unwrap();
     assert_eq!((turn.finish_reason.as_str(), turn.usage.unwrap().total_tokens), ("length", 256));
 
-    let mut world = crate::leaf_loop::world::World::new(&[json!({})]);
+    let mut world = World::new(&[json!({})]);
     let trajectory = world.run_with(&client).await.unwrap();
     assert_eq!((trajectory.exit_reason, trajectory.steps.len()), (Some(ExitReason::MaxContextLen), 1));
     assert_eq!(world.sandbox.made, []);
     assert!(!trajectory.final_message.is_empty(), "what there was is kept");
+}
+
+#[tokio::test]
+async fn a_real_server_takes_the_note_that_answers_a_cut_turn() {
+    let Some(llama) = Llama::start("called.jinja", &["-c", "512", "--ignore-eos"]).await else { return };
+    let mut world = World::new(&[json!({})]);
+    world.preset = Preset { max_tokens_per_turn: 8, retry_cut_turns: true, ..Preset::default() };
+    let trajectory = world.run_with(&llama.client().0).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.steps.len()), (Some(ExitReason::MaxTokensPerTurn), 2), "{}", trajectory.frognano.ending);
+    let counts: Vec<_> = trajectory.frognano.turns.iter().map(|turn| turn.usage.unwrap().prompt_tokens).collect();
+    assert!(counts[1] > counts[0] + 8 + 20, "the note is in the prompt: {counts:?}");
 }
 
 #[tokio::test]
