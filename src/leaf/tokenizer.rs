@@ -79,10 +79,33 @@ mod tests {
                 "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
                 "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"},
             });
+            kept(&file)
+        }
+
+        fn kept(file: &serde_json::Value) -> Tokenizer {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("tokenizer.json");
             std::fs::write(&path, file.to_string()).unwrap();
             Tokenizer::load(&path).unwrap()
+        }
+
+        /// The parts that Qwen's file is made of, with a vocabulary of four.
+        #[test]
+        fn a_file_of_qwen_s_form_is_read() {
+            let pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+            let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+            let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+            let file = json!({
+                "version": "1.0", "truncation": null, "padding": null, "normalizer": {"type": "NFC"},
+                "added_tokens": [{"id": 4, "content": "<|im_end|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+                "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytes]}, "post_processor": bytes, "decoder": bytes,
+                "model": {
+                    "type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "", "end_of_word_suffix": "",
+                    "fuse_unk": false, "byte_fallback": false, "vocab": {"a": 0, "b": 1, "ab": 2, "\u{120}": 3}, "merges": [["a", "b"]],
+                },
+            });
+            let tokenizer = kept(&file);
+            assert_eq!(tokenizer.count("ab ab ba<|im_end|>"), 7);
         }
 
         #[test]
