@@ -15,7 +15,7 @@ use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Forge, Inbound, gitea, github};
 use crate::git::{Git, Mirrors, which};
 use crate::guard::Limits;
-use crate::leaf::Preset;
+use crate::leaf::{Preset, Tokenizer};
 use crate::model::{self, Client, Endpoint, Model};
 use crate::pipeline::{self, Parts};
 use crate::sandbox::{Sandboxes, Target, local};
@@ -181,7 +181,7 @@ pub async fn assemble(
     let settings = pipeline::Settings {
         label: file.service.label.clone(),
         attribution: file.attribution(),
-        preset: preset(file),
+        preset: preset(file)?,
         max_recoveries: file.run.max_recoveries,
         seed: file.run.seed,
         test_time: Duration::from_secs(file.run.test_seconds),
@@ -194,14 +194,18 @@ pub async fn assemble(
     Ok(Parts { mirrors, sandboxes, model, clock, settings })
 }
 
-fn preset(file: &File) -> Preset {
+fn preset(file: &File) -> Result<Preset, Vec<String>> {
     let run = &file.run;
-    Preset {
+    let tokenizer = file.model.tokenizer.as_deref().map(Tokenizer::load).transpose();
+    Ok(Preset {
         max_steps: run.max_steps,
         max_time: Duration::from_secs(run.max_seconds),
         max_tokens_per_turn: run.max_tokens_per_turn,
         max_context_tokens: run.max_context,
-    }
+        retry_cut_turns: run.retry_cut_turns,
+        stuck_after: run.stuck_after,
+        tokenizer: tokenizer.map_err(|why| vec![format!("[model] tokenizer: {why}")])?,
+    })
 }
 
 fn limits(file: &File) -> Limits {

@@ -178,6 +178,8 @@ pub struct Model {
     pub key: Option<SecretSource>,
     /// A PEM file with the certificates of a private authority.
     pub ca_file: Option<PathBuf>,
+    /// The model's `tokenizer.json`: counts what its server has not counted yet.
+    pub tokenizer: Option<PathBuf>,
     /// How often the queue asks a model's server that is down whether it is back, in seconds.
     #[serde(default = "retry_seconds")]
     pub retry_seconds: u64,
@@ -266,6 +268,10 @@ pub struct Run {
     pub max_tokens_per_turn: u64,
     /// Tokens of context.
     pub max_context: u64,
+    /// A turn that was cut at `max_tokens_per_turn` is answered once by a note instead of ending the run.
+    pub retry_cut_turns: bool,
+    /// So many steps in a row with the same calls and the same answers end the run; none: never.
+    pub stuck_after: Option<u64>,
     /// Seconds for one run of the project's tests.
     pub test_seconds: u64,
     /// The command that runs the tests, where neither the repository says it nor it can be found out.
@@ -285,6 +291,8 @@ impl Default for Run {
             max_seconds: 10_800,
             max_tokens_per_turn: 8192,
             max_context: 131_072,
+            retry_cut_turns: false,
+            stuck_after: None,
             test_seconds: 1800,
             max_recoveries: 3,
             test_command: None,
@@ -457,6 +465,7 @@ impl File {
                 name: model_name.to_owned(),
                 key: None,
                 ca_file: None,
+                tokenizer: None,
                 retry_seconds: retry_seconds(),
                 retries: retries(),
                 request_seconds: request_seconds(),
@@ -521,6 +530,9 @@ impl File {
         if let Some(ca) = &model.ca_file {
             demand(ca.is_file(), format!("[model] ca_file: {} is not there", ca.display()));
         }
+        if let Some(tokenizer) = &model.tokenizer {
+            demand(tokenizer.is_file(), format!("[model] tokenizer: {} is not there", tokenizer.display()));
+        }
         let sandbox = &self.sandbox;
         for (key, program) in [("bwrap", &sandbox.bwrap), ("tools", &sandbox.tools)] {
             if let Some(program) = program {
@@ -548,6 +560,7 @@ impl File {
             run.max_tokens_per_turn > 0 && run.max_tokens_per_turn < run.max_context,
             "[run] max_tokens_per_turn: between 1 and max_context".to_owned(),
         );
+        demand(run.stuck_after.is_none_or(|times| times >= 2), "[run] stuck_after: at least 2, or left out".to_owned());
         demand((0.0..=2.0).contains(&run.temperature), "[run] temperature: between 0 and 2".to_owned());
         demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
         complaints

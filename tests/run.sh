@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
+# FROGNANO_TEST_LLAMA=FOLDER, made by tests/llama/install.sh: also the stories of a small real model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,3 +23,6 @@ flags="CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_RUSTFLAGS"
 env "$flags=-C target-feature=+crt-static" cargo build --locked --release --no-default-features --bin frognano-tools --target "$host"
 export FROGNANO_TOOLS="$PWD/target/$host/release/frognano-tools"
 step "tests";   cargo test --locked "$@"
+step "lints and tests of the feature tokenizer"
+cargo clippy --locked --features tokenizer -- -D warnings
+cargo test --locked --features tokenizer --lib -- leaf::tokenizer leaf::context

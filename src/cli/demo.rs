@@ -177,6 +177,9 @@ async fn follow(bar: &Bar, watch: &mut Receiver<Progress>) -> Result<(Outcome, R
 fn tell(forge: &demo::forge::Forge, outcome: &Outcome, report: &Report, answered: Duration, took: Duration) {
     let Outcome::Proposed { url } = outcome else {
         print(&format!("No pull request: {} ({}). {}", outcome.name(), report.reason, report.detail));
+        if let Some(said) = said_on_the_issue(forge) {
+            print(&format!("\nThe comment on the issue:\n\n{said}"));
+        }
         return;
     };
     print(&format!("Draft pull request: {url}"));
@@ -211,6 +214,15 @@ fn labels_of(forge: &demo::forge::Forge) -> Vec<String> {
     let state = forge.state();
     let pull_request = state.repository(project::PATH).and_then(|repository| repository.issues.iter().find(|issue| issue.pull.is_some()));
     pull_request.map(|issue| issue.labels.iter().map(|label| label.name.clone()).collect()).unwrap_or_default()
+}
+
+/// The bot's last comment, without its hidden mark.
+fn said_on_the_issue(forge: &demo::forge::Forge) -> Option<String> {
+    let state = forge.state();
+    let issue = state.repository(project::PATH)?.issue(1)?;
+    let said = issue.comments.iter().rev().find(|comment| comment.author == project::BOT)?;
+    let lines = said.body.lines().filter(|line| !line.starts_with("<!--"));
+    Some(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
 fn diff_of(forge: &demo::forge::Forge) -> Option<String> {

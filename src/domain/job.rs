@@ -73,7 +73,7 @@ impl Stage {
     }
 }
 
-/// Why the agent's loop ended (leaf.md, "The loop"): the reference's own names.
+/// Why the agent's loop ended (leaf.md, "The loop"): the reference's own names, and one of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
@@ -87,6 +87,8 @@ pub enum ExitReason {
     MaxContextLen,
     /// One turn reached its cap of generated tokens.
     MaxTokensPerTurn,
+    /// The same calls gave the same answers too often in a row (ours, an option).
+    Stuck,
     /// The model's server kept failing.
     LlmQueryError,
     /// A tool could not be run at all.
@@ -109,6 +111,7 @@ impl ExitReason {
             Self::MaxTime => "max_time",
             Self::MaxContextLen => "max_context_len",
             Self::MaxTokensPerTurn => "max_tokens_per_turn",
+            Self::Stuck => "stuck",
             Self::LlmQueryError => "llm_query_error",
             Self::ToolError => "tool_error",
             Self::Cancelled => "cancelled",

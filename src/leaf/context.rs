@@ -5,6 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Tokenizer;
 use crate::model::Usage;
 
 /// Kept free below the limit when the cap on generated tokens is lowered: the template's own words around a message.
@@ -13,37 +14,58 @@ const MARGIN: u64 = 32;
 const LARGEST_DOUBT: u64 = 2_048;
 
 /// The account of one conversation, in tokens.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Context {
     limit: u64,
+    tokenizer: Option<Tokenizer>,
     /// Bytes of the compact JSON of everything that is sent: bounds what a count can truly be.
     bytes: u64,
     tokens: u64,
     /// How much of `tokens` is an estimate.
     estimated: u64,
+    /// What `tokens` would be if nothing but the tokenizer had counted; unused without one.
+    own_count: u64,
 }
 
 impl Context {
     /// The account of a conversation whose tokens were counted before, or, for none, are estimated.
-    pub fn of(messages: &[Value], tools: &Value, counted: u64, limit: u64) -> Self {
+    pub fn of(messages: &[Value], tools: &Value, counted: u64, limit: u64, tokenizer: Option<Tokenizer>) -> Self {
         let bytes = messages.iter().map(json_bytes).sum::<u64>() + json_bytes(tools);
-        let estimated = if counted == 0 { bytes.div_ceil(4) } else { 0 };
-        Self { limit, bytes, tokens: counted + estimated, estimated }
+        let mut context = Self { limit, tokenizer, bytes, tokens: counted, estimated: 0, own_count: counted };
+        if counted == 0 {
+            context.own_count = messages.iter().chain([tools]).filter_map(|value| context.count(value)).sum();
+            context.estimated = context.estimate();
+            context.tokens = context.estimated;
+        }
+        context
+    }
+
+    /// By the tokenizer, where there is one.
+    fn count(&self, value: &Value) -> Option<u64> {
+        self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(&value.to_string()))
+    }
+
+    /// The estimate of the whole.
+    fn estimate(&self) -> u64 {
+        if self.tokenizer.is_some() { self.own_count } else { self.bytes.div_ceil(4) }
     }
 
     /// Takes a turn into the account: replaces the count by the server's, or the estimate of the whole where that can't be believed.
     pub fn add_turn(&mut self, assistant: &Value, usage: Option<Usage>) {
         self.bytes += json_bytes(assistant);
+        self.own_count += self.count(assistant).unwrap_or(0);
         let counted = usage.map(|usage| usage.total_tokens).filter(|total| self.is_plausible(*total));
-        self.tokens = counted.unwrap_or_else(|| self.bytes.div_ceil(4));
+        self.tokens = counted.unwrap_or_else(|| self.estimate());
         self.estimated = if counted.is_some() { 0 } else { self.tokens };
     }
 
-    /// Adds the results of a turn's calls, estimated from their size.
+    /// Adds the results of a turn's calls, by the tokenizer or estimated from their size.
     pub fn add_results(&mut self, results: &[Value]) {
         let bytes: u64 = results.iter().map(json_bytes).sum();
-        let estimate = estimate_list(bytes, results.len());
+        let own_count: u64 = results.iter().filter_map(|result| self.count(result)).sum();
+        let estimate = if self.tokenizer.is_some() { own_count } else { estimate_list(bytes, results.len()) };
         self.bytes += bytes;
+        self.own_count += own_count;
         self.tokens += estimate;
         self.estimated += estimate;
     }
@@ -112,7 +134,7 @@ mod tests {
     }
 
     fn conversation(limit: u64) -> Context {
-        Context::of(&[json!({"role": "user", "content": "x".repeat(4_000)})], &json!([]), 0, limit)
+        Context::of(&[json!({"role": "user", "content": "x".repeat(4_000)})], &json!([]), 0, limit, None)
     }
 
     #[test]

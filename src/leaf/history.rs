@@ -36,6 +36,12 @@ pub(super) fn result(call: &Call, observation: &str) -> Value {
     json!({"role": "tool", "tool_call_id": call.id, "content": observation})
 }
 
+/// A note of ours after a turn without calls: a result without its call. Templates print it as any result, and servers ask for no more than
+/// an id; a user message instead would take the thinking of all earlier turns out of the prompt.
+pub(super) fn note(step: u64, text: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": format!("call_{step}_0"), "content": text})
+}
+
 fn tool_call(call: &Call, arguments: Arguments) -> Value {
     let arguments = match arguments {
         Arguments::Valid => call.valid_arguments(),

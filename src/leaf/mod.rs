@@ -11,6 +11,8 @@ mod prompt;
 mod reading;
 mod run;
 mod schemas;
+mod stuck;
+mod tokenizer;
 mod trajectory;
 
 use std::time::Duration;
@@ -23,6 +25,7 @@ pub use journal::{Kept, Line};
 pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};
 pub use schemas::tools;
+pub use tokenizer::Tokenizer;
 pub use trajectory::{Observation, Ours, Progress, Recovery, Step, Task, Trajectory, TurnRecord};
 
 /// The budgets of a run. The default is what was evaluated; other values are options.
@@ -36,11 +39,25 @@ pub struct Preset {
     pub max_tokens_per_turn: u64,
     /// Tokens of the conversation, the generated ones included.
     pub max_context_tokens: u64,
+    /// A turn that was cut at its cap is answered once by a note, where steps and context allow, instead of ending the run.
+    pub retry_cut_turns: bool,
+    /// So many steps in a row with the same calls and the same answers end the run; at least 2. None: never.
+    pub stuck_after: Option<u64>,
+    /// Counts what the server has not counted yet, instead of an estimate by bytes.
+    pub tokenizer: Option<Tokenizer>,
 }
 
 impl Default for Preset {
     fn default() -> Self {
-        Self { max_steps: 150, max_time: Duration::from_secs(10_800), max_tokens_per_turn: 8_192, max_context_tokens: 131_072 }
+        Self {
+            max_steps: 150,
+            max_time: Duration::from_secs(10_800),
+            max_tokens_per_turn: 8_192,
+            max_context_tokens: 131_072,
+            retry_cut_turns: false,
+            stuck_after: None,
+            tokenizer: None,
+        }
     }
 }
 

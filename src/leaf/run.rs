@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::Context;
 use super::history::{self, Arguments};
 use super::reading::{Call, Reading, read_turn};
+use super::stuck::is_stuck;
 use super::trajectory::{Observation, Step, Trajectory, TurnRecord};
 use super::{LeafError, Observer, Preset};
 use crate::domain::{Clock, ExitReason};
@@ -60,7 +61,8 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn resume(mut trajectory: Trajectory, preset: &'a Preset, with: With<'a>) -> Self {
-        let context = Context::of(&trajectory.messages, &trajectory.tools, trajectory.context_tokens, preset.max_context_tokens);
+        let (counted, limit) = (trajectory.context_tokens, preset.max_context_tokens);
+        let context = Context::of(&trajectory.messages, &trajectory.tools, counted, limit, preset.tokenizer.clone());
         with.model.name().clone_into(&mut trajectory.frognano.model);
         trajectory.frognano.interrupted = None;
         trajectory.exit_reason = None;
@@ -94,11 +96,15 @@ impl<'a> Run<'a> {
             context_tokens: 0,
             model_ms: answered_ms.saturating_sub(asked_ms),
             tools_ms: 0,
+            retried: false,
             raw: None,
         };
         match read_turn(&turn, step, cap) {
             Reading::Truncated(calls) => {
                 let (reason, ending) = self.cut_by_length(&turn, cap);
+                if reason == ExitReason::MaxTokensPerTurn && self.ask_again(&turn, &calls, &record).await? {
+                    return Ok(());
+                }
                 self.last_step(&turn, &calls, record).await?;
                 Err(Stop::Ending(reason, ending))
             }
@@ -120,6 +126,8 @@ impl<'a> Run<'a> {
             stop(ExitReason::MaxContextLen, "the context is full")
         } else if self.next_step() >= self.preset.max_steps {
             stop(ExitReason::MaxTurns, "all steps are used")
+        } else if self.preset.stuck_after.is_some_and(|times| is_stuck(&self.trajectory.steps, times)) {
+            stop(ExitReason::Stuck, "the same calls gave the same answers again and again")
         } else if self.with.cancel.is_cancelled() {
             stop(ExitReason::Cancelled, "it was cancelled")
         } else if self.time_left().is_zero() {
@@ -179,6 +187,35 @@ impl<'a> Run<'a> {
         turn.content.clone_into(&mut self.trajectory.final_message);
         let message = history::assistant(turn, &[], Arguments::Valid);
         self.keep_step(turn, calls, vec![message], Vec::new(), record).await
+    }
+
+    /// Answers a cut turn by a note, its calls, which are not run, included, so that the model can go on in smaller pieces. Not twice in a row,
+    /// and only where a step is left and a whole turn still fits; else it says no and nothing has happened.
+    async fn ask_again(&mut self, turn: &Turn, calls: &[Call], record: &TurnRecord) -> Result<bool, Stop> {
+        let was_retried = self.trajectory.frognano.turns.last().is_some_and(|turn| turn.retried);
+        if !self.preset.retry_cut_turns || was_retried || self.next_step() + 1 >= self.preset.max_steps {
+            return Ok(false);
+        }
+        let cap = record.max_completion_tokens;
+        let text = format!(
+            "RuntimeError: the turn was cut at {cap} tokens and no call of it was run. Go on with a shorter turn and smaller calls."
+        );
+        let mut messages = vec![history::assistant(turn, calls, Arguments::Valid)];
+        messages.extend(calls.iter().map(|call| history::result(call, &text)));
+        let mut names: Vec<String> = calls.iter().map(|call| call.name.clone()).collect();
+        if calls.is_empty() {
+            messages.push(history::note(record.step, &text));
+            names.push("note".to_owned());
+        }
+        let mut after = self.context.clone();
+        after.add_turn(&messages[0], turn.usage);
+        after.add_results(&messages[1..]);
+        if after.cap(self.preset.max_tokens_per_turn) < self.preset.max_tokens_per_turn {
+            return Ok(false);
+        }
+        let observations = names.into_iter().map(|tool| Observation { tool, observation: text.clone() }).collect();
+        self.keep_step(turn, calls, messages, observations, TurnRecord { retried: true, ..record.clone() }).await?;
+        Ok(true)
     }
 
     async fn finish_step(&mut self, turn: &Turn, calls: &[Call], observations: Vec<Observation>, record: TurnRecord) -> Result<(), Stop> {

@@ -124,6 +124,9 @@ pub struct TurnRecord {
     pub model_ms: u64,
     /// How long the calls took, in milliseconds.
     pub tools_ms: u64,
+    /// The turn was cut, its calls were answered by a note, and the model was asked again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
     /// The server's message where it holds something that the step's own does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<Value>,

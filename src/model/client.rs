@@ -89,6 +89,7 @@ impl Client {
         match answer.status {
             _ if complaint.is_context_full() => Meaning::Final(ModelError::ContextFull(complaint.excerpt())),
             500..=599 if complaint.is_format_slip() => Meaning::FormatSlip,
+            500..=599 if complaint.refuses_the_request() => Meaning::Final(self.refused(&said)),
             408 | 429 | 500..=599 => Meaning::Busy(said, self.asked_pause(answer)),
             300..=399 => {
                 let to = answer.location.as_ref().and_then(|to| reqwest::Url::parse(to).ok()).map(|to| super::transport::shown(&to));
@@ -101,8 +102,12 @@ impl Client {
                 self.transport.shown(),
                 self.settings.name
             ))),
-            _ => Meaning::Final(ModelError::Refused(format!("{} says {said}", self.transport.shown()))),
+            _ => Meaning::Final(self.refused(&said)),
         }
+    }
+
+    fn refused(&self, said: &Trouble) -> ModelError {
+        ModelError::Refused(format!("{} says {said}", self.transport.shown()))
     }
 
     /// `Retry-After` in seconds or as an HTTP date, at most [`Settings::longest_retry_after`]; none for a moment that is over.

@@ -59,6 +59,11 @@ impl Complaint {
         !too_large_a_cap && (named || (words.contains("context length") && words.contains("exceed")) || exceeds_a_count_of_tokens(words))
     }
 
+    /// llama.cpp's answer, with the status of an outage, to messages or tools that it can't read: asking again would not help.
+    pub fn refuses_the_request(&self) -> bool {
+        ["failed to parse messages", "failed to parse tools"].iter().any(|mark| self.words.contains(mark))
+    }
+
     /// llama.cpp's answer when what the model wrote does not fit its grammar: the model's slip, no outage.
     pub fn is_format_slip(&self) -> bool {
         ["failed to parse input at pos", "does not match the expected"].iter().any(|mark| self.words.contains(mark))
@@ -134,6 +139,14 @@ mod tests {
         ] {
             assert!(!sglang(message).is_context_full(), "{message}");
         }
+    }
+
+    #[test]
+    fn a_request_that_llama_cpp_can_t_read_is_no_slip_of_the_model() {
+        let unread = nested("Failed to parse messages: Missing 'role' in message: {}", "server_error");
+        assert_eq!((unread.refuses_the_request(), unread.is_format_slip()), (true, false));
+        let slip = nested("Failed to parse input at pos 3: <tool_call>", "server_error");
+        assert_eq!((slip.refuses_the_request(), slip.is_format_slip()), (false, true));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
         test_timeout: settings.test_time,
         agent_time: settings.preset.max_time,
         max_steps: settings.preset.max_steps,
+        stuck_after: settings.preset.stuck_after,
         max_files: settings.limits.max_files,
         max_lines: settings.limits.max_lines,
         protected: settings.limits.protected.clone(),
@@ -66,7 +67,12 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
     work.report.tests.command = command.as_ref().map(|command| command.shown.clone());
     work.report.tests.why = command.as_ref().map(|command| command.why.clone());
     Ok(Rules {
-        preset: Preset { max_time: limits.agent_time, max_steps: limits.max_steps, ..settings.preset.clone() },
+        preset: Preset {
+            max_time: limits.agent_time,
+            max_steps: limits.max_steps,
+            stuck_after: limits.stuck_after,
+            ..settings.preset.clone()
+        },
         command,
         limits: Limits { max_files: limits.max_files, max_lines: limits.max_lines, protected: limits.protected, ..settings.limits.clone() },
         test_time: limits.test_timeout,

@@ -22,6 +22,8 @@ pub struct RepoPolicy {
     pub max_steps: Option<u64>,
     /// `[run] max_seconds`: how long the agent may work.
     pub max_seconds: Option<u64>,
+    /// `[run] stuck_after`: so many steps in a row with the same calls and answers end the run.
+    pub stuck_after: Option<u64>,
 }
 
 /// The limits of one run: the service's floor, or that floor tightened by a repository.
@@ -33,6 +35,8 @@ pub struct RunLimits {
     pub agent_time: Duration,
     /// How many turns the model has.
     pub max_steps: u64,
+    /// So many steps in a row with the same calls and answers end the run.
+    pub stuck_after: Option<u64>,
     /// How many paths a patch may change.
     pub max_files: u64,
     /// How many lines a patch may add and remove together.
@@ -44,7 +48,7 @@ pub struct RunLimits {
 const KEYS: &[(&str, &[&str])] = &[
     ("tests", &["command", "timeout_seconds"]),
     ("guard", &["protected", "max_files", "max_lines"]),
-    ("run", &["max_steps", "max_seconds"]),
+    ("run", &["max_steps", "max_seconds", "stuck_after"]),
 ];
 
 impl RepoPolicy {
@@ -66,6 +70,7 @@ impl RepoPolicy {
             max_lines: reading.number("guard", "max_lines"),
             max_steps: reading.number("run", "max_steps"),
             max_seconds: reading.number("run", "max_seconds"),
+            stuck_after: reading.number_from("run", "stuck_after", 2),
         };
         if reading.complaints.is_empty() { Ok(policy) } else { Err(reading.complaints) }
     }
@@ -91,6 +96,7 @@ impl RepoPolicy {
             test_timeout,
             agent_time,
             max_steps: smaller("run.max_steps", self.max_steps, floor.max_steps),
+            stuck_after: floor.stuck_after.map_or(self.stuck_after, |allowed| Some(smaller("run.stuck_after", self.stuck_after, allowed))),
             max_files: smaller("guard.max_files", self.max_files, floor.max_files),
             max_lines: smaller("guard.max_lines", self.max_lines, floor.max_lines),
             protected: [floor.protected.as_slice(), &self.protected].concat(),
@@ -133,10 +139,14 @@ impl Reading<'_> {
     }
 
     fn number(&mut self, section: &str, key: &str) -> Option<u64> {
+        self.number_from(section, key, 1)
+    }
+
+    fn number_from(&mut self, section: &str, key: &str, least: u64) -> Option<u64> {
         let value = self.value(section, key)?;
-        let number = value.as_integer().and_then(|number| u64::try_from(number).ok()).filter(|number| *number > 0);
+        let number = value.as_integer().and_then(|number| u64::try_from(number).ok()).filter(|number| *number >= least);
         if number.is_none() {
-            self.complaints.push(format!("{section}.{key}: it must be a whole number from 1"));
+            self.complaints.push(format!("{section}.{key}: it must be a whole number from {least}"));
         }
         number
     }
@@ -193,6 +203,7 @@ mod tests {
             test_timeout: Duration::from_millis(300_500),
             agent_time: Duration::from_secs(50),
             max_steps: 40,
+            stuck_after: None,
             max_files: 50,
             max_lines: 3000,
             protected: vec!["*.lock".to_owned()],
@@ -209,6 +220,21 @@ mod tests {
         assert_eq!((limits.max_steps, limits.max_files, limits.max_lines), (10, 5, 3000));
         assert_eq!(notes.len(), 2);
         assert!(notes[0].contains("run.max_seconds = 100") && notes[1].contains("guard.max_lines = 9000"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_repository_may_end_a_stuck_run_sooner_but_not_later() {
+        let asked = |times: u64| RepoPolicy::parse(format!("[run]\nstuck_after = {times}").as_bytes());
+        let tightened = |allowed, times| {
+            let (limits, notes) = asked(times).unwrap().tighten(&RunLimits { stuck_after: allowed, ..floor() });
+            (limits.stuck_after, notes.len())
+        };
+        assert_eq!(tightened(None, 5), (Some(5), 0));
+        assert_eq!(tightened(Some(8), 5), (Some(5), 0));
+        assert_eq!(tightened(Some(3), 5), (Some(3), 1));
+        assert_eq!(asked(1).unwrap_err(), ["run.stuck_after: it must be a whole number from 2"]);
+        let untouched = RunLimits { stuck_after: Some(3), ..floor() };
+        assert_eq!(RepoPolicy::default().tighten(&untouched), (untouched, vec![]));
     }
 
     #[test]

@@ -291,3 +291,22 @@ async fn a_policy_that_is_huge_or_no_file_refuses_instead_of_being_left_aside() 
         assert!(house.said(1)[0].contains(why), "{:?}", house.said(1));
     }
 }
+
+#[tokio::test]
+async fn a_run_that_goes_round_in_circles_keeps_its_work_and_is_told_so() {
+    let again = r#"{"content": "", "tool_calls": [{"name": "Read", "arguments": {"file_path": "README.md"}}]}"#;
+    let edited = project::SCRIPT.lines().take(4).collect::<Vec<_>>().join("\n");
+    let script = format!("{edited}\n{again}\n{again}\n{again}\n{again}");
+    let house = House::with_script(Kind::Gitea, &script).await.set("[run]\nstuck_after = 3");
+    let (outcome, service) = outcome_of(&house).await;
+    assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
+    assert!(house.pull_requests()[0].body.contains("- agent: `7 steps, ended as stuck`"), "{}", house.pull_requests()[0].body);
+    service.end().await;
+
+    let house = House::with_script(Kind::Gitea, &format!("{again}\n{again}\n{again}")).await.set("[run]\nstuck_after = 2");
+    let (outcome, service) = outcome_of(&house).await;
+    assert_eq!(reason(&outcome), "no_patch/budget_spent");
+    let told = "The agent made 2 steps; the last ones were the same again and again (`stuck`).";
+    assert!(house.said(1)[0].contains(told), "{:?}", house.said(1));
+    service.end().await;
+}

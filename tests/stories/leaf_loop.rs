@@ -392,3 +392,117 @@ async fn elapsed_time_is_counted_over_both_parts_of_a_continued_run() {
     assert_eq!((trajectory.exit_reason, trajectory.elapsed_sec), (Some(ExitReason::MaxTime), 10_800.0));
     assert_eq!(world.preset.max_time, Duration::from_secs(10_800));
 }
+
+fn cut(calls: &Value) -> Value {
+    let usage = json!({"prompt_tokens": 1_000, "completion_tokens": 8_192, "total_tokens": 9_192});
+    json!({"content": "half", "reasoning_content": "long", "tool_calls": calls, "finish_reason": "length", "usage": usage})
+}
+
+#[tokio::test]
+async fn a_cut_turn_is_answered_by_a_note_where_that_is_asked_for() {
+    let calls = json!([{"name": "Write", "arguments": "{\"file_path\": \"a\", \"content\": \"ha"}, {"name": "Read", "arguments": {"file_path": "b"}}]);
+    let mut world = World::new(&[cut(&calls), done()]);
+    world.preset.retry_cut_turns = true;
+    let trajectory = world.run().await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.n_steps), (Some(ExitReason::Agent), 2));
+    assert_eq!(world.sandbox.made, [], "none of its calls is run");
+    let note = "RuntimeError: the turn was cut at 8192 tokens and no call of it was run. Go on with a shorter turn and smaller calls.";
+    let messages = &trajectory.messages;
+    assert_eq!(messages[2]["tool_calls"][0]["function"]["arguments"], "{}", "half an object is none");
+    assert_eq!(messages[2]["tool_calls"][1]["function"]["arguments"], "{\"file_path\":\"b\"}");
+    assert_eq!((&messages[2]["content"], &messages[2]["reasoning_content"]), (&json!("half"), &json!("long")));
+    for (message, call) in messages[3..5].iter().zip(messages[2]["tool_calls"].as_array().unwrap()) {
+        assert_eq!(message, &json!({"role": "tool", "tool_call_id": call["id"], "content": note}));
+    }
+    assert_eq!(trajectory.frognano.turns.iter().map(|turn| turn.retried).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(trajectory.steps[0].observations.iter().map(|seen| seen.tool.as_str()).collect::<Vec<_>>(), ["Write", "Read"]);
+    let requests = world.requests();
+    assert_eq!(requests[1].messages[..2], requests[0].messages[..]);
+    assert_eq!(serde_json::from_value::<Trajectory>(trajectory.to_json().unwrap()).unwrap(), trajectory);
+}
+
+#[tokio::test]
+async fn a_cut_turn_without_calls_gets_its_note_as_a_result_and_never_as_a_user_s_message() {
+    let mut world = World::new(&[read("a"), cut(&json!([])), read("b"), cut(&json!([])), done()]);
+    world.preset.retry_cut_turns = true;
+    let trajectory = world.run().await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.n_steps), (Some(ExitReason::Agent), 5), "each cut turn has its own retry");
+    let roles: Vec<_> = trajectory.messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant", "tool", "assistant", "tool", "assistant", "tool", "assistant"]);
+    assert_eq!((&trajectory.messages[5]["tool_call_id"], trajectory.steps[1].observations[0].tool.as_str()), (&json!("call_1_0"), "note"));
+}
+
+#[tokio::test]
+async fn a_cut_turn_ends_the_run_after_one_retry_and_where_no_budget_is_left_for_it() {
+    let ends = async |lines: &[Value], change: &dyn Fn(&mut World)| {
+        let mut world = World::new(lines);
+        world.preset.retry_cut_turns = true;
+        change(&mut world);
+        let trajectory = world.run().await.unwrap();
+        (trajectory.exit_reason.unwrap(), trajectory.n_steps)
+    };
+    let turn = cut(&json!([{"name": "Read", "arguments": {}}]));
+    assert_eq!(ends(&[turn.clone(), turn.clone(), done()], &|_| ()).await, (ExitReason::MaxTokensPerTurn, 2));
+    assert_eq!(ends(&[turn.clone(), done()], &|world| world.preset.retry_cut_turns = false).await, (ExitReason::MaxTokensPerTurn, 1));
+    assert_eq!(ends(&[turn.clone(), done()], &|world| world.preset.max_steps = 1).await, (ExitReason::MaxTokensPerTurn, 1));
+    assert_eq!(ends(&[turn.clone(), done()], &|world| world.preset.max_steps = 2).await, (ExitReason::Agent, 2));
+    assert_eq!(ends(&[turn.clone(), done()], &|world| world.preset.max_context_tokens = 17_400).await, (ExitReason::MaxTokensPerTurn, 1));
+    assert_eq!(ends(&[turn, done()], &|world| world.preset.max_context_tokens = 17_600).await, (ExitReason::Agent, 2));
+    let by_context = json!({"content": "half", "finish_reason": "length", "usage": {"prompt_tokens": 1_000, "completion_tokens": 500}});
+    assert_eq!(ends(&[by_context, done()], &|_| ()).await, (ExitReason::MaxContextLen, 1));
+}
+
+#[tokio::test]
+async fn a_retry_is_not_given_again_to_a_run_that_was_kept_after_it() {
+    let turn = cut(&json!([]));
+    let mut world = World::new(&[turn.clone(), turn.clone()]);
+    world.preset.retry_cut_turns = true;
+    world.run().await.unwrap();
+    let kept: Trajectory = serde_json::from_value(world.checkpoints.0[0].clone()).unwrap();
+    let mut world = World::new(&[turn, done()]);
+    world.preset.retry_cut_turns = true;
+    let trajectory = world.go_on(kept).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.n_steps), (Some(ExitReason::MaxTokensPerTurn), 2));
+}
+
+#[tokio::test]
+async fn a_run_that_goes_round_in_circles_ends_with_its_own_reason_where_that_is_asked_for() {
+    let mut lines = vec![read("a"), read("b")];
+    lines.extend(std::iter::repeat_n(read("c"), 4));
+    lines.push(done());
+    let mut world = World::new(&lines);
+    world.preset.stuck_after = Some(3);
+    let trajectory = world.run().await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.n_steps, world.sandbox.made.len()), (Some(ExitReason::Stuck), 5, 5));
+    assert_eq!((trajectory.error.as_deref(), &trajectory.to_json().unwrap()["exit_reason"]), (None, &json!("stuck")));
+    assert_eq!(serde_json::from_value::<Trajectory>(trajectory.to_json().unwrap()).unwrap(), trajectory);
+    let kept: Trajectory = serde_json::from_value(world.checkpoints.0[4].clone()).unwrap();
+    let trajectory = world.go_on(kept).await.unwrap();
+    assert_eq!((trajectory.exit_reason, trajectory.n_steps), (Some(ExitReason::Stuck), 5), "also when it is continued");
+
+    let mut world = World::new(&lines);
+    assert_eq!(world.run().await.unwrap().exit_reason, Some(ExitReason::Agent), "by default never");
+
+    let mut world = World::new(&lines);
+    world.preset.stuck_after = Some(3);
+    world.sandbox.answers.extend(["1", "2", "3", "4", "3", "3"].map(|answer| Ok(answer.to_owned())));
+    assert_eq!(world.run().await.unwrap().exit_reason, Some(ExitReason::Agent), "another answer is no circle");
+}
+
+#[tokio::test]
+async fn a_count_that_can_t_be_true_neither_ends_a_run_nor_lowers_its_cap() {
+    for usage in [
+        json!({"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 1_000_000_000}),
+        json!({"prompt_tokens": 900_000_000, "completion_tokens": 5}),
+        json!({"total_tokens": u64::MAX}),
+        json!({"prompt_tokens": "130000", "completion_tokens": null}),
+        json!({"prompt_tokens": -5, "total_tokens": -1}),
+    ] {
+        let line = json!({"tool_calls": [{"name": "Read", "arguments": {}}], "usage": usage});
+        let mut world = World::new(&[line, done()]);
+        let trajectory = world.run().await.unwrap();
+        assert_eq!((trajectory.exit_reason, trajectory.n_steps), (Some(ExitReason::Agent), 2), "{usage}");
+        assert!(trajectory.context_tokens < 2_000, "{usage}: {}", trajectory.context_tokens);
+        assert_eq!(world.requests()[1].max_completion_tokens, 8_192, "{usage}");
+    }
+}

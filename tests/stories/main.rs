@@ -10,6 +10,7 @@ mod hostile_bash;
 mod house;
 mod leaf_loop;
 mod leaf_vectors;
+mod llama;
 mod main_job;
 mod model_client;
 mod recovery;

@@ -122,6 +122,7 @@ async fn no_patch_is_an_outcome_with_a_reason_and_a_label() {
         assert!(labels.contains(&"frognano-no-fix".to_owned()), "{labels:?}");
         let [said] = &house.said(issue)[..] else { panic!("{:?}", house.said(issue)) };
         assert!(said.contains("no patch") && said.contains("I see nothing to change."), "{said}");
+        assert!(said.contains("The agent made 1 step and said that it was done (`agent`)."), "{said}");
         assert_eq!((house.pull_requests().len(), house.branches().len()), (0, 0));
     }
 }
