@@ -6,6 +6,7 @@
 mod answer;
 mod client;
 mod pause;
+pub mod qwen;
 mod rejection;
 mod script;
 mod settings;

@@ -14,6 +14,7 @@ mod model_client;
 mod refusals;
 mod rules;
 mod sandbox;
+mod toolcalls;
 mod tools;
 mod verify;
 mod webhooks;
