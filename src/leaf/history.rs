@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reading::Call;
+use super::reading::{Call, own_id};
 use crate::model::Turn;
 
 /// How a call's arguments are written in a message.
@@ -34,6 +34,11 @@ pub(super) fn assistant(turn: &Turn, calls: &[Call], arguments: Arguments) -> Va
 /// The result of a call.
 pub(super) fn result(call: &Call, observation: &str) -> Value {
     json!({"role": "tool", "tool_call_id": call.id, "content": observation})
+}
+
+/// What the model is told of a call that was not understood. It goes as a result, since a user message would cost it its earlier thinking.
+pub(super) fn not_understood(step: u64, why: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": own_id(step, 0), "content": format!("ValueError: tool call not understood: {why}")})
 }
 
 fn tool_call(call: &Call, arguments: Arguments) -> Value {

@@ -21,7 +21,7 @@ use crate::sandbox::SandboxError;
 pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};
 pub use schemas::tools;
-pub use trajectory::{Observation, Ours, Progress, Step, Task, Trajectory, TurnRecord};
+pub use trajectory::{Observation, Ours, Progress, Readings, Step, Task, Trajectory, TurnReading, TurnRecord};
 
 /// The budgets of a run. The default is what was evaluated; other values are options.
 #[derive(Debug, Clone, PartialEq, Eq)]

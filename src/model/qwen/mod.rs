@@ -32,7 +32,7 @@ use super::{ToolCall, Turn};
 pub use tools::Tools;
 
 /// What a turn is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The server found the calls.
@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 /// Where calls were found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Channel {
     /// In the answer's text.
@@ -69,6 +69,30 @@ pub enum Form {
     Json,
     /// In a code fence.
     Fenced,
+}
+
+impl Channel {
+    /// Its name in records and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Reasoning => "reasoning",
+        }
+    }
+}
+
+impl Form {
+    /// Its name in records and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Bare => "bare",
+            Self::Json => "json",
+            Self::Fenced => "fenced",
+        }
+    }
 }
 
 /// A call.
