@@ -54,12 +54,15 @@ pub(super) struct Closers {
 pub(super) struct Marks<'t> {
     pub text: &'t str,
     pub list: Vec<Mark<'t>>,
+    /// The last closer of the text: no value that begins behind it has an end.
+    pub last_closer: Option<usize>,
 }
 
 impl<'t> Marks<'t> {
     pub fn of(text: &'t str) -> Self {
-        let mut marks = Self { text, list: Vec::new() };
+        let mut marks = Self { text, list: Vec::new(), last_closer: None };
         marks.find();
+        marks.last_closer = marks.list.iter().rposition(|mark| mark.kind.is_closer());
         marks.tell_what_follows();
         marks.pair_ticks();
         marks

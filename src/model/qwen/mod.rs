@@ -227,7 +227,7 @@ fn lone_call(text: &str, tools: &Tools) -> Option<Call> {
 }
 
 fn inside_single_fence(text: &str) -> Option<&str> {
-    if !text.starts_with(['`', '~']) {
+    if !text.starts_with("```") && !text.starts_with("~~~") || !text.contains('{') {
         return None;
     }
     let marks = Marks::of(text);

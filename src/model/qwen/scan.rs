@@ -10,7 +10,7 @@ use super::why::Why;
 /// Values are looked at for so many steps a mark, and for [`FEWEST_STEPS`] in any text: what is left then is not understood. Reading stays
 /// linear so.
 const STEPS_PER_MARK: u64 = 8;
-const FEWEST_STEPS: u64 = 200_000;
+const FEWEST_STEPS: u64 = 500_000;
 
 /// What a text holds.
 #[derive(Debug, Default)]

@@ -19,10 +19,10 @@ pub(super) fn without_end_tokens(text: &str) -> &str {
 /// Content and reasoning, split at the last `</think>` of the content that lies outside calls, attempts and quotes. When the server gave
 /// reasoning, it has split already: only a tag at the start or end of its line counts then, a tag between words is prose.
 pub(super) fn split(content: &str, reasoning: &str, tools: &Tools) -> (String, String) {
-    let marks = Marks::of(content);
-    if !marks.list.iter().any(|mark| matches!(mark.kind, Kind::ThinkOpen | Kind::ThinkClose)) {
+    if !may_hold_a_tag(content) {
         return (content.to_owned(), reasoning.to_owned());
     }
+    let marks = Marks::of(content);
     let thinks = scan(&marks, tools).thinks;
     let was_split = !reasoning.trim().is_empty();
     let counts = |mark: &&Mark<'_>| mark.kind == Kind::ThinkClose && (!was_split || mark.starts_line || mark.ends_line);
@@ -39,6 +39,12 @@ pub(super) fn split(content: &str, reasoning: &str, tools: &Tools) -> (String, S
     }
     joined.push_str(marks.between(from, end));
     (rest.to_owned(), without_opening(joined.trim()).to_owned())
+}
+
+fn may_hold_a_tag(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let words = text.match_indices('<').filter_map(|(at, _)| bytes.get(at + 1..at + 7));
+    words.map(|word| word.strip_prefix(b"/").unwrap_or(word)).any(|word| word.len() >= 5 && word[..5].eq_ignore_ascii_case(b"think"))
 }
 
 /// The text without a `<think>` at its start.

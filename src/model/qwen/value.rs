@@ -43,6 +43,9 @@ enum Judged {
 /// The end of the value behind the parameter's tag, the mark before `first`. Each mark that is looked at takes one of the steps; when they are
 /// used up there is no end.
 pub(super) fn end_of_value(marks: &Marks<'_>, first: usize, around: &Around<'_>, steps: &mut u64) -> Option<End> {
+    if marks.last_closer.is_none_or(|last| last < first) {
+        return None;
+    }
     let (mut depth, mut lenient, mut forgotten, mut index) = (0_usize, None, None, first);
     while let Some(mark) = marks.get(index) {
         *steps = steps.checked_sub(1)?;
