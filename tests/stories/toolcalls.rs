@@ -1,5 +1,7 @@
 //! Tool calls that a server's parser lost: every vector, through the client that a server's answer comes in by.
 
+mod in_the_loop;
+
 use std::collections::BTreeSet;
 
 use frognano_bot::leaf::tools;
