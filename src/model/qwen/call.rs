@@ -113,8 +113,7 @@ pub(super) fn json<'t>(marks: &Marks<'t>, tools: &Tools, place: usize, fence: Op
         .ok_or_else(|| misread(Why::NotACall, end))?;
     let next = marks.next_at(end);
     let closers = marks.closers_from(next);
-    let ends = closers.last.is_some() || may_follow_json(marks, next, fence);
-    if !ends {
+    if closers.last.is_none() && stands_before_a_closer(marks, end, fence) {
         return Err(misread(Why::JunkBehindJson { text: line_at(marks, end) }, end));
     }
     Ok(Understood {
@@ -162,15 +161,17 @@ fn parameter<'t>(marks: &Marks<'t>, next: Next) -> Option<(usize, &'t str)> {
     Some((index, key))
 }
 
-fn may_follow_json(marks: &Marks<'_>, next: Next, fence: Option<Fence>) -> bool {
-    match next {
-        Next::End => true,
-        Next::Text => false,
-        Next::Mark(index) => {
-            let is_closing_fence = fence.is_some_and(|fence| marks.closes(index, fence));
-            is_closing_fence || matches!(marks.kind(next), Some(Kind::WrapperOpen | Kind::FunctionOpen(_) | Kind::ThinkClose))
+/// Whether something stands between this place and the next closer, so that it is no text behind a call.
+fn stands_before_a_closer(marks: &Marks<'_>, place: usize, fence: Option<Fence>) -> bool {
+    for (index, mark) in marks.list.iter().enumerate().skip(marks.from(place)) {
+        match mark.kind {
+            _ if mark.kind.is_closer() => return true,
+            Kind::WrapperOpen | Kind::FunctionOpen(_) | Kind::ThinkClose => return false,
+            Kind::Ticks(_) if fence.is_some_and(|fence| marks.closes(index, fence)) => return false,
+            _ => {}
         }
     }
+    false
 }
 
 /// The kinds of a run of closers that begins with what comes next.

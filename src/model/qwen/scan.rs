@@ -117,7 +117,7 @@ impl<'t> Scanner<'_, 't> {
             Kind::WrapperOpen => self.wrapper(index, mark),
             Kind::FunctionOpen(name) => self.bare(index, mark, name, in_wrapper),
             Kind::FunctionBroken(name) if mark.starts_line && self.tools.find(name).is_some() => {
-                self.attempt(Why::HalfTag { name }, index + 1)
+                self.empty_attempt(Why::HalfTag { name }, index + 1)
             }
             Kind::ParameterOpen(key) if mark.starts_line && (mark.ends_line || mark.closed_on_line.is_some()) => {
                 self.attempt(Why::LoneParameter { key }, index + 1)
@@ -149,13 +149,13 @@ impl<'t> Scanner<'_, 't> {
                 self.take(read, mark.start, Form::Native)
             }
             (Next::Mark(open), Some(Kind::FunctionBroken(name))) if mark.starts_line && self.tools.find(name).is_some() => {
-                self.attempt(Why::HalfTag { name }, open + 1)
+                self.empty_attempt(Why::HalfTag { name }, open + 1)
             }
             _ if self.is_json(next, behind) => {
                 let read = json(self.marks, self.tools, self.marks.skip_space(behind), None);
                 self.take(read, mark.start, Form::Json)
             }
-            _ if (first..=last).any(|index| self.is_lone_wrapper(index)) => self.attempt(Why::NoFunction, last + 1),
+            _ if (first..=last).any(|index| self.is_lone_wrapper(index)) => self.empty_attempt(Why::NoFunction, last + 1),
             _ => {
                 self.scan.mentions += 1;
                 last + 1
@@ -204,15 +204,21 @@ impl<'t> Scanner<'_, 't> {
 
     /// An attempt that reaches to the run of closers behind it, the next `<tool_call>` that starts a line, or the end of the text.
     fn attempt(&mut self, why: Why<'t>, from: usize) -> usize {
+        self.reach(why, from, |mark| mark.kind == Kind::WrapperOpen && mark.starts_line)
+    }
+
+    /// An attempt without a value, in which no call of its own can be hidden: it ends at a function that starts a line, too.
+    fn empty_attempt(&mut self, why: Why<'t>, from: usize) -> usize {
+        self.reach(why, from, |mark| matches!(mark.kind, Kind::WrapperOpen | Kind::FunctionOpen(_)) && mark.starts_line)
+    }
+
+    fn reach(&mut self, why: Why<'t>, from: usize, ends_before: impl Fn(&Mark<'t>) -> bool) -> usize {
         self.scan.attempts.push(Attempt { why });
         let mut index = from;
-        while let Some(mark) = self.marks.get(index) {
+        while let Some(mark) = self.marks.get(index).filter(|mark| !ends_before(mark)) {
             self.scan.steps += 1;
             if mark.kind.is_closer() {
                 return mark.closers.last.unwrap_or(index) + 1;
-            }
-            if mark.kind == Kind::WrapperOpen && mark.starts_line {
-                return index;
             }
             index += 1;
         }

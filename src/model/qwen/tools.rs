@@ -112,7 +112,7 @@ impl Parameter {
 
 /// A name's letters and digits in lower case: all that names are compared by.
 pub(super) fn plain(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    name.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 fn integer(word: &str) -> Option<Value> {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn names_are_compared_by_letters_and_digits() {
-        assert_eq!(plain("File_Path-2 /:."), "filepath2");
+        assert_eq!((plain("File_Path-2 /:.").as_str(), plain("Über_X").as_str()), ("filepath2", "überx"));
         for name in ["Do_It", "doIt", "do-it", "DO IT", "d.o/i:t"] {
             assert_eq!(tools().find(name).unwrap().name, "Do_It");
         }

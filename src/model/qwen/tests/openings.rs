@@ -144,6 +144,9 @@ fn attempts_reach_to_their_closers_or_the_next_wrapper_that_starts_a_line() {
     assert_calls(&format!("<tool_call>\n{{x\n{ls}"), LS, "<tool_call>\n{x");
     assert_malformed(&format!("<tool_call>\n{{x\n{}", &ls[12..]), "invalid JSON");
     assert_malformed(&format!("<tool_call>\n{{x {ls}"), "invalid JSON");
+    assert_calls(&format!("<tool_call>\nI list.\n{}", &ls[12..]), LS, "<tool_call>\nI list.");
+    assert_calls(&format!("<function=Bash\nno\n{}", &ls[12..]), LS, "<function=Bash\nno");
+    assert_malformed(&format!("<parameter=command>\nno\n{}", &ls[12..]), "parameter command stands outside");
     let lost = "<tool_call>\n<function=Write>\n<parameter=content>\nx\n<function=Bash>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>";
     assert_malformed(lost, "parameter content of Write");
     assert_calls(&format!("{lost}\n{ls}"), LS, lost);
@@ -209,6 +212,7 @@ fn json_in_the_wrapper() {
     ] {
         assert_malformed(&wrapped(json), why);
     }
+    assert_calls("<tool_call>{\"name\":\"Bash\",\"arguments\":{}}\nso", "Bash {}", "so");
     let open = r#"<tool_call>{"name":"Bash","arguments":{"command":"ls"}}"#;
     assert_calls(open, LS, "");
     assert_calls(&format!("{open}\n{open}</tool_call>"), &format!("{LS}; {LS}"), "");
