@@ -226,6 +226,7 @@ fn model_settings(file: &File) -> model::Settings {
         name: file.model.name.clone(),
         temperature: file.run.temperature,
         retries: file.model.retries,
+        parse_tool_calls: file.model.parse_tool_calls,
         request_timeout: Duration::from_secs(file.model.request_seconds),
         ..model::Settings::default()
     }

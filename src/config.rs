@@ -7,7 +7,7 @@ mod secrets;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::domain::Attribution;
@@ -189,6 +189,20 @@ pub struct Model {
     /// The longest that one request may take, in seconds.
     #[serde(default = "request_seconds")]
     pub request_seconds: u64,
+    /// Who reads the calls out of the model's text.
+    #[serde(default)]
+    pub parse_tool_calls: ParseToolCalls,
+}
+
+/// Who reads the calls out of the model's text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParseToolCalls {
+    /// The server; what it loses is recovered.
+    #[default]
+    Server,
+    /// This program: the server was started without a parser of tool calls and leaves the text whole.
+    Here,
 }
 
 const fn retry_seconds() -> u64 {
@@ -469,6 +483,7 @@ impl File {
                 retry_seconds: retry_seconds(),
                 retries: retries(),
                 request_seconds: request_seconds(),
+                parse_tool_calls: ParseToolCalls::Server,
             },
             sandbox: Sandbox::default(),
             run: Run::default(),

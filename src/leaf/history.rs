@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::reading::Call;
+use super::reading::{Call, own_id};
 use crate::model::Turn;
 
 /// How a call's arguments are written in a message.
@@ -40,6 +40,11 @@ pub(super) fn result(call: &Call, observation: &str) -> Value {
 /// an id; a user message instead would take the thinking of all earlier turns out of the prompt.
 pub(super) fn note(step: u64, text: &str) -> Value {
     json!({"role": "tool", "tool_call_id": format!("call_{step}_0"), "content": text})
+}
+
+/// What the model is told of a call that was not understood. It goes as a result, since a user message would cost it its earlier thinking.
+pub(super) fn not_understood(step: u64, why: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": own_id(step, 0), "content": format!("ValueError: tool call not understood: {why}")})
 }
 
 fn tool_call(call: &Call, arguments: Arguments) -> Value {

@@ -8,11 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::history::{self, Arguments};
-use super::reading::{Call, Reading, read_turn};
+use super::reading::{self, Asks, Call, Reading};
 use super::stuck::is_stuck;
-use super::trajectory::{Observation, Step, Trajectory, TurnRecord};
+use super::trajectory::{Observation, Step, Trajectory, TurnReading, TurnRecord};
 use super::{LeafError, Observer, Preset};
+use crate::config::ParseToolCalls;
 use crate::domain::{Clock, ExitReason};
+use crate::model::qwen::{Channel, Kind, Tools};
 use crate::model::{Model, ModelError, Turn, TurnRequest};
 use crate::sandbox::{Sandbox, SandboxError};
 
@@ -55,6 +57,7 @@ struct Run<'a> {
     preset: &'a Preset,
     with: With<'a>,
     context: Context,
+    tools: Tools,
     started_ms: i64,
     before_ms: u64,
 }
@@ -64,12 +67,14 @@ impl<'a> Run<'a> {
         let (counted, limit) = (trajectory.context_tokens, preset.max_context_tokens);
         let context = Context::of(&trajectory.messages, &trajectory.tools, counted, limit, preset.tokenizer.clone());
         with.model.name().clone_into(&mut trajectory.frognano.model);
+        trajectory.frognano.parse_tool_calls = with.model.parse_tool_calls();
         trajectory.frognano.interrupted = None;
         trajectory.exit_reason = None;
         trajectory.error = None;
         trajectory.partial = true;
         let before_ms = u64::try_from(Duration::try_from_secs_f64(trajectory.elapsed_sec).unwrap_or_default().as_millis()).unwrap_or(0);
-        Self { started_ms: with.clock.now_ms(), trajectory, preset, with, context, before_ms }
+        let tools = Tools::of(&trajectory.tools);
+        Self { started_ms: with.clock.now_ms(), trajectory, preset, with, context, tools, before_ms }
     }
 
     async fn until_it_ends(mut self) -> Result<Trajectory, LeafError> {
@@ -86,7 +91,11 @@ impl<'a> Run<'a> {
         let step = self.next_step();
         let cap = self.context.cap(self.preset.max_tokens_per_turn);
         let asked_ms = self.elapsed_ms();
-        let turn = self.ask(cap).await?;
+        let Reading { turn, asks, record: reading } = match self.ask(cap).await? {
+            Some(turn) => reading::read_turn(turn, step, cap, &self.tools),
+            None => reading::unread(),
+        };
+        self.tell_of(&reading);
         let answered_ms = self.elapsed_ms();
         let mut record = TurnRecord {
             step,
@@ -94,13 +103,14 @@ impl<'a> Run<'a> {
             finish_reason: turn.finish_reason.clone(),
             usage: turn.usage,
             context_tokens: 0,
+            reading: Some(reading),
             model_ms: answered_ms.saturating_sub(asked_ms),
             tools_ms: 0,
             retried: false,
             raw: None,
         };
-        match read_turn(&turn, step, cap) {
-            Reading::Truncated(calls) => {
+        match asks {
+            Asks::Truncated(calls) => {
                 let (reason, ending) = self.cut_by_length(&turn, cap);
                 if reason == ExitReason::MaxTokensPerTurn && self.ask_again(&turn, &calls, &record).await? {
                     return Ok(());
@@ -108,11 +118,12 @@ impl<'a> Run<'a> {
                 self.last_step(&turn, &calls, record).await?;
                 Err(Stop::Ending(reason, ending))
             }
-            Reading::Final => {
+            Asks::Malformed(why) => self.malformed_step(&turn, &why, record).await,
+            Asks::Final => {
                 self.last_step(&turn, &[], record).await?;
                 Err(Stop::Ending(ExitReason::Agent, String::new()))
             }
-            Reading::Calls(calls) => {
+            Asks::Calls(calls) => {
                 let observations = self.run_calls(&turn, &calls).await?;
                 record.tools_ms = self.elapsed_ms().saturating_sub(answered_ms);
                 self.finish_step(&turn, &calls, observations, record).await
@@ -137,8 +148,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the model, until the run is cancelled or its time is over.
-    async fn ask(&mut self, cap: u64) -> Result<Turn, Stop> {
+    /// Asks the model, until the run is cancelled or its time is over. None when the server could not read what the model wrote.
+    async fn ask(&mut self, cap: u64) -> Result<Option<Turn>, Stop> {
         let request = TurnRequest {
             messages: mem::take(&mut self.trajectory.messages),
             tools: mem::take(&mut self.trajectory.tools),
@@ -149,7 +160,8 @@ impl<'a> Run<'a> {
             biased;
             () = self.with.cancel.cancelled() => Err(Stop::Ending(ExitReason::Cancelled, "it was cancelled during a turn".to_owned())),
             answer = tokio::time::timeout(self.time_left(), self.with.model.turn(&request)) => match answer {
-                Ok(answer) => answer.map_err(Stop::from),
+                Ok(Err(ModelError::FormatSlip)) => Ok(None),
+                Ok(answer) => answer.map(Some).map_err(Stop::from),
                 Err(_) => Err(Stop::Ending(ExitReason::MaxTime, "the time was over during a turn".to_owned())),
             },
         };
@@ -218,6 +230,14 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
+    /// A turn whose call was not understood goes back as it was written, and the model is told once.
+    async fn malformed_step(&mut self, turn: &Turn, why: &str, record: TurnRecord) -> Result<(), Stop> {
+        let note = history::not_understood(self.next_step(), why);
+        let observation = note.get("content").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let messages = vec![history::assistant(turn, &[], Arguments::Valid), note];
+        self.keep_step(turn, &[], messages, vec![Observation { tool: String::new(), observation }], record).await
+    }
+
     async fn finish_step(&mut self, turn: &Turn, calls: &[Call], observations: Vec<Observation>, record: TurnRecord) -> Result<(), Stop> {
         let results = calls.iter().zip(&observations).map(|(call, observation)| history::result(call, &observation.observation));
         let messages = std::iter::once(history::assistant(turn, calls, Arguments::Valid)).chain(results).collect();
@@ -240,6 +260,9 @@ impl<'a> Run<'a> {
         let assistant = history::assistant(turn, calls, Arguments::AsGiven);
         let raw = (!is_same_message(&turn.raw, &assistant)).then(|| turn.raw.clone());
         let trajectory = &mut self.trajectory;
+        if let Some(reading) = &record.reading {
+            trajectory.frognano.readings.add(reading);
+        }
         trajectory.messages.extend(messages);
         trajectory.steps.push(Step { step, assistant, observations });
         trajectory.n_steps = trajectory.steps.len() as u64;
@@ -247,6 +270,54 @@ impl<'a> Run<'a> {
         trajectory.frognano.turns.push(TurnRecord { context_tokens: self.context.tokens(), raw, ..record });
         self.trajectory.elapsed_sec = seconds(self.elapsed_ms());
         self.with.observer.on_step(&self.trajectory, self.with.sandbox).await.map_err(Stop::Sandbox)
+    }
+
+    /// Counts what the server's parser lost, by model, channel and form, for whoever collects the log's `monotonic_counter` fields.
+    fn tell_of(&self, reading: &TurnReading) {
+        let (model, parsed_here) = (self.with.model.name(), self.with.model.parse_tool_calls() == ParseToolCalls::Here);
+        let channel = reading.channel.map_or("", Channel::name);
+        match reading.kind {
+            Kind::Recovered => {
+                for (form, count) in &reading.forms {
+                    let form = form.name();
+                    if parsed_here {
+                        tracing::debug!(monotonic_counter.tool_calls_parsed = count, model, channel, form, "read tool calls");
+                    } else {
+                        tracing::warn!(
+                            monotonic_counter.tool_calls_recovered = count,
+                            model,
+                            channel,
+                            form,
+                            "recovered tool calls that the model's server lost"
+                        );
+                    }
+                }
+            }
+            Kind::Malformed => {
+                tracing::warn!(
+                    monotonic_counter.tool_calls_malformed = 1_u64,
+                    model,
+                    channel,
+                    "the model wrote a tool call that can't be read"
+                );
+            }
+            Kind::Native if parsed_here => {
+                tracing::warn!(
+                    model,
+                    "the model's server parses tool calls itself, where parse_tool_calls = \"here\" expects the whole text"
+                );
+            }
+            Kind::Native | Kind::Final | Kind::Truncated => {}
+        }
+        if reading.drafts + reading.mentions > 0 {
+            let (drafts, mentions) = (reading.drafts, reading.mentions);
+            tracing::debug!(
+                monotonic_counter.tool_call_drafts = drafts,
+                monotonic_counter.tool_call_mentions = mentions,
+                model,
+                "left alone what only looks like tool calls"
+            );
+        }
     }
 
     /// Which budget cut a turn (leaf.md, rule 3). A cap that was lowered for the context's sake is the context's.
@@ -304,6 +375,7 @@ impl From<ModelError> for Stop {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::ContextFull(why) => Self::Unanswered(ExitReason::MaxContextLen, why),
+            ModelError::FormatSlip => Self::Unanswered(ExitReason::LlmQueryError, error.to_string()),
             ModelError::Refused(why) => Self::Unanswered(ExitReason::LlmQueryError, why),
             ModelError::Down(why) => Self::ModelDown(why),
             ModelError::NotAModel(why) => Self::NotAModel(why),

@@ -1,10 +1,14 @@
 //! The record of a run: the reference's own fields, so that the ecosystem's readers work, and ours under one key.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{prompt, schemas};
+use crate::config::ParseToolCalls;
 use crate::domain::ExitReason;
+use crate::model::qwen::{Channel, Form, Kind};
 use crate::model::{ScriptLine, ScriptUsage, Usage};
 
 const FORMAT: &str = "leaf-function-calling";
@@ -74,7 +78,7 @@ pub struct Step {
 /// What a call gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The tool's name as the model wrote it.
+    /// The tool's name as the model wrote it; empty for a note of ours on a call that was not understood.
     pub tool: String,
     /// What the model is shown.
     pub observation: String,
@@ -87,6 +91,12 @@ pub struct Ours {
     pub model: String,
     /// The version of this program.
     pub version: String,
+    /// Who reads the calls out of the model's text.
+    #[serde(default)]
+    pub parse_tool_calls: ParseToolCalls,
+    /// How the turns were read, counted.
+    #[serde(default)]
+    pub readings: Readings,
     /// One row a finished step.
     pub turns: Vec<TurnRecord>,
     /// One sentence on the ending, in the server's words where it refused.
@@ -107,6 +117,41 @@ pub struct Recovery {
     pub why: String,
 }
 
+/// How the turns of a run were read, counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readings {
+    /// The turns of each kind.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// The calls that we found, by channel and form.
+    pub recovered: BTreeMap<Channel, BTreeMap<Form, u64>>,
+    /// Calls in the thinking that were left alone.
+    pub drafts: u64,
+    /// Openings of calls that were quoted or part of a sentence.
+    pub mentions: u64,
+}
+
+/// How a turn was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnReading {
+    /// What the turn was.
+    pub kind: Kind,
+    /// Where recovered calls or the malformed one stood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Channel>,
+    /// How many calls had each form.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub forms: BTreeMap<Form, u64>,
+    /// Calls in the thinking that were left alone.
+    pub drafts: u64,
+    /// Openings of calls that were quoted or part of a sentence.
+    pub mentions: u64,
+    /// What of a malformed turn was not understood.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub not_understood: String,
+    /// The bytes of all its texts as received. Far fewer than its generated tokens stand for is a text that the server's parser dropped.
+    pub text_bytes: u64,
+}
+
 /// The figures of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
@@ -120,6 +165,9 @@ pub struct TurnRecord {
     pub usage: Option<Usage>,
     /// The tokens of the conversation after the step.
     pub context_tokens: u64,
+    /// How it was read; none in the records of older versions.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reading: Option<TurnReading>,
     /// How long the model took, repetitions included, in milliseconds.
     pub model_ms: u64,
     /// How long the calls took, in milliseconds.
@@ -141,6 +189,26 @@ pub struct Progress {
     pub tools: Vec<String>,
     /// The tokens of the conversation.
     pub context_tokens: u64,
+}
+
+impl TurnReading {
+    pub(super) const fn of(kind: Kind) -> Self {
+        Self { kind, channel: None, forms: BTreeMap::new(), drafts: 0, mentions: 0, not_understood: String::new(), text_bytes: 0 }
+    }
+}
+
+impl Readings {
+    pub(super) fn add(&mut self, reading: &TurnReading) {
+        *self.kinds.entry(reading.kind).or_insert(0) += 1;
+        if let (Kind::Recovered, Some(channel)) = (reading.kind, reading.channel) {
+            let forms = self.recovered.entry(channel).or_default();
+            for (form, count) in &reading.forms {
+                *forms.entry(*form).or_insert(0) += count;
+            }
+        }
+        self.drafts += reading.drafts;
+        self.mentions += reading.mentions;
+    }
 }
 
 impl Trajectory {
@@ -170,7 +238,8 @@ impl Trajectory {
     /// The figures for people.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        let tools = self.steps.last().map(|step| step.observations.iter().map(|observation| observation.tool.clone()).collect());
+        let named = |step: &Step| step.observations.iter().map(|one| one.tool.clone()).filter(|tool| !tool.is_empty()).collect();
+        let tools = self.steps.last().map(named);
         Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
     }
 

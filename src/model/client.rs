@@ -15,6 +15,7 @@ use super::rejection::{Complaint, looks_like_html};
 use super::settings::Settings;
 use super::transport::{Answer, Endpoint, NoAnswer, SetUpError, Transport};
 use super::{Model, ModelError, Turn, TurnRequest};
+use crate::config::ParseToolCalls;
 use crate::domain::{Clock, SystemClock};
 
 /// A model behind an [`Endpoint`].
@@ -136,10 +137,7 @@ impl Model for Client {
             let pause = match self.ask(body.clone()).await {
                 Meaning::Turn(turn) => return Ok(*turn),
                 Meaning::Final(error) => return Err(error),
-                Meaning::FormatSlip if slipped => {
-                    let why = "twice in a row the server could not read what the model wrote (llama.cpp's parser of tool calls)";
-                    return Err(ModelError::Refused(why.to_owned()));
-                }
+                Meaning::FormatSlip if slipped => return Err(ModelError::FormatSlip),
                 Meaning::FormatSlip => {
                     slipped = true;
                     tracing::warn!("the server could not read what the model wrote; asking again");
@@ -169,6 +167,10 @@ impl Model for Client {
 
     async fn is_up(&self) -> bool {
         self.transport.is_up().await
+    }
+
+    fn parse_tool_calls(&self) -> ParseToolCalls {
+        self.settings.parse_tool_calls
     }
 
     fn name(&self) -> &str {

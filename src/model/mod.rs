@@ -6,6 +6,7 @@
 mod answer;
 mod client;
 mod pause;
+pub mod qwen;
 mod rejection;
 mod script;
 mod settings;
@@ -14,6 +15,8 @@ mod transport;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::config::ParseToolCalls;
 
 pub use client::Client;
 pub use pause::{Pause, TokioPause};
@@ -85,6 +88,9 @@ pub enum ModelError {
     /// The server refuses the request for another reason, after retries where they make sense: `llm_query_error`.
     #[error("the model's server refuses the request: {0}")]
     Refused(String),
+    /// The server could not read what the model wrote, twice (llama.cpp's parser of tool calls): the model's slip, no outage.
+    #[error("the model's server can't read what the model wrote")]
+    FormatSlip,
     /// What answers is no model server (HTML, no JSON, no choices): a wrong address or a proxy's page.
     #[error("what answers at the model's address is no model server: {0}")]
     NotAModel(String),
@@ -97,6 +103,10 @@ pub trait Model: Send + Sync {
     async fn turn(&self, request: &TurnRequest) -> Result<Turn, ModelError>;
     /// One cheap question whether the server is there (used while the queue waits for it).
     async fn is_up(&self) -> bool;
+    /// Who reads the calls out of the model's text, as configured.
+    fn parse_tool_calls(&self) -> ParseToolCalls {
+        ParseToolCalls::Server
+    }
     /// The model's name as configured, for the record.
     fn name(&self) -> &str;
 }

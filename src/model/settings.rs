@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::TurnRequest;
+use crate::config::ParseToolCalls;
 
 /// Sampling, name and patience. Other values than the default are options; only the default was evaluated.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,8 @@ pub struct Settings {
     pub enable_thinking: bool,
     /// The model may call several tools in one turn.
     pub parallel_tool_calls: bool,
+    /// Who reads the calls out of the model's text.
+    pub parse_tool_calls: ParseToolCalls,
     /// One request may take so long.
     pub request_timeout: Duration,
     /// So many times a request is repeated after a fault of the server.
@@ -52,6 +55,7 @@ impl Default for Settings {
             repetition_penalty: 1.0,
             enable_thinking: true,
             parallel_tool_calls: true,
+            parse_tool_calls: ParseToolCalls::Server,
             request_timeout: Duration::from_secs(7_200),
             retries: 5,
             first_pause: Duration::from_secs(1),

@@ -177,7 +177,10 @@ pub(super) fn kept_files(folder: &Path, differences: &Differences) -> std::io::R
 }
 
 fn changes_files(trajectory: &Trajectory) -> bool {
-    trajectory.steps.last().is_some_and(|step| step.observations.iter().any(|done| !matches!(done.tool.as_str(), "Read" | "Glob")))
+    trajectory
+        .steps
+        .last()
+        .is_some_and(|step| step.observations.iter().any(|done| !matches!(done.tool.as_str(), "Read" | "Glob" | "note" | "")))
 }
 
 fn blob_name(content: &[u8]) -> String {

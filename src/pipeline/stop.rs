@@ -132,7 +132,7 @@ impl From<ModelError> for Stop {
         match error {
             ModelError::Down(_) => Self::ModelDown(text),
             ModelError::NotAModel(_) => Self::abandoned(Fault::ModelMisconfigured, text),
-            ModelError::Refused(_) | ModelError::ContextFull(_) => Self::abandoned(Fault::ModelFailed, text),
+            ModelError::Refused(_) | ModelError::ContextFull(_) | ModelError::FormatSlip => Self::abandoned(Fault::ModelFailed, text),
         }
     }
 }

@@ -17,6 +17,7 @@ mod recovery;
 mod refusals;
 mod rules;
 mod sandbox;
+mod toolcalls;
 mod tools;
 mod verify;
 mod webhooks;
