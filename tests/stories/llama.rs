@@ -115,8 +115,9 @@ impl Llama {
 fn say_that_it_is_not_run() {
     static ONCE: Once = Once::new();
     // Not by the macro: the harness would hide it.
-    let say =
-        || writeln!(std::io::stderr(), "\nNOT RUN: the stories of a real model; {FOLDER} names no folder made by tests/llama/install.sh");
+    let say = || {
+        writeln!(std::io::stderr(), "\nNOT RUN here: the stories of a real model; {FOLDER} names no folder made by tests/llama/install.sh")
+    };
     ONCE.call_once(|| say().unwrap());
 }
 
