@@ -110,6 +110,10 @@ impl Kept {
         if !kept.has_ended {
             kept.forget_unanswered_turn();
         }
+        let ours = &mut kept.trajectory.frognano;
+        for reading in ours.turns.iter().filter_map(|turn| turn.reading.as_ref()) {
+            ours.readings.add(reading);
+        }
         Some(kept)
     }
 

@@ -46,6 +46,18 @@ pub struct Parts {
     pub settings: Settings,
 }
 
+impl Parts {
+    /// Lets go of what a run that has ended needed of its repository's mirror.
+    pub async fn tidy(&self, repo: &RepoRef, run: &RunId) {
+        let name = Mirrors::name_of(&repo.forge, &repo.id);
+        if self.mirrors.has(&name)
+            && let Err(error) = self.mirrors.tidy(&name, run).await
+        {
+            tracing::warn!(%error, "the mirror could not be tidied");
+        }
+    }
+}
+
 /// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {

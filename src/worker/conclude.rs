@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use crate::domain::{Outcome, Refusal, Stage};
 use crate::forge::{Forge, ForgeError};
-use crate::git::Mirrors;
 use crate::pipeline::Stop;
 use crate::publish::report::Report;
 use crate::publish::{self, StatusComment, text};
@@ -39,7 +38,7 @@ impl Worker {
             }
         }
         tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
-        self.tidy(claimed).await;
+        self.parts.tidy(&claimed.repo, &claimed.run).await;
         self.wake.notify_one();
         self.progress.send(Progress::Ended { run: claimed.run.0.clone(), outcome: outcome.clone(), report: Box::new(report) }).ok();
         Ended::Outcome(outcome)
@@ -103,15 +102,6 @@ impl Worker {
             Err(error) => tracing::error!(%error, "the job could not be put back; it is taken up again when its lease has run out"),
         }
         Ended::PutBack
-    }
-
-    async fn tidy(&self, claimed: &Claimed) {
-        let name = Mirrors::name_of(&claimed.repo.forge, &claimed.repo.id);
-        if self.parts.mirrors.has(&name)
-            && let Err(error) = self.parts.mirrors.tidy(&name, &claimed.run).await
-        {
-            tracing::warn!(%error, "the mirror could not be tidied");
-        }
     }
 
     async fn write_report(&self, claimed: &Claimed, report: &Report) -> String {

@@ -27,7 +27,10 @@ pub(super) async fn run(folder: &Path, as_json: bool) -> ExitCode {
     let base = order.1.base.clone();
     let checkpoint = Checkpoint { base, default_branch: order.1.default_branch.clone(), ..Checkpoint::default() };
     let answers = Endpoint::Script(Scripted::new(Script::of(kept.answers()), RestartOn::Never));
-    let model = match Client::new(answers, Settings { name: kept.frognano.model.clone(), ..Settings::default() }) {
+    let model = match Client::new(
+        answers,
+        Settings { name: kept.frognano.model.clone(), parse_tool_calls: kept.frognano.parse_tool_calls, ..Settings::default() },
+    ) {
         Ok(model) => model,
         Err(error) => return fault(&error.to_string()),
     };
