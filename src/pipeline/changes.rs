@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::{BlobMode, ChangedFile};
 use crate::git::{IgnoreRules, Mirror, Tree, TreeEntry};
-use crate::sandbox::{Entry, Sandbox, WORKSPACE};
+use crate::sandbox::{Entry, Listing, Sandbox, WORKSPACE};
 
 use super::Stop;
 
@@ -17,7 +17,8 @@ const MOST: usize = 5000;
 /// Lists the workspace, compares it with base by git's own names of contents, and brings out what differs.
 pub(super) async fn collect(sandbox: &mut dyn Sandbox, mirror: &Mirror, base: &Tree) -> Result<Vec<ChangedFile>, Stop> {
     let ignored = ignore_rules(mirror, base).await?;
-    let there: BTreeMap<Vec<u8>, Entry> = sandbox.list().await?.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+    let there: BTreeMap<Vec<u8>, Entry> =
+        sandbox.list(Listing::Exact).await?.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
     let new = there.values().filter(|entry| entry.mode.is_some() && differs(base.entries.get(&entry.path), entry));
     let wanted =
         new.filter(|entry| base.entries.contains_key(&entry.path) || !ignored.leave_out(&entry.path)).map(|entry| entry.path.clone());

@@ -14,7 +14,7 @@ use sha1::{Digest as _, Sha1};
 use crate::domain::{BlobMode, ChangedFile, ObjectId};
 use crate::git::{IgnoreRules, Tree};
 use crate::leaf::{Kept, Line, Recovery, Trajectory};
-use crate::sandbox::{Sandbox, SandboxError, WORKSPACE};
+use crate::sandbox::{Listing, Sandbox, SandboxError, WORKSPACE};
 
 /// More bytes of new content than this in one step are not kept.
 const LIMIT: u64 = 256 * 1024 * 1024;
@@ -81,7 +81,7 @@ impl Keeper {
     }
 
     async fn workspace(&mut self, base: &Tree, sandbox: &mut dyn Sandbox) -> Result<Value, NotKept> {
-        let there = sandbox.list().await.map_err(NotKept::Sandbox)?;
+        let there = sandbox.list(Listing::Quick).await.map_err(NotKept::Sandbox)?;
         let names = there.iter().map(|entry| entry.path.as_slice()).collect::<HashSet<_>>();
         let gone = base.entries.iter().filter(|(path, entry)| entry.mode != BlobMode::Submodule && !names.contains(path.as_slice()));
         let mut differences: Differences = gone.map(|(path, _)| (path.clone(), None)).collect();

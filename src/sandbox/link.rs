@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::task::JoinHandle;
 
 use super::probe::{Attempt, Target};
-use super::{Command, Entry, Ran, SandboxError, TakenFile, bundle};
+use super::{Command, Entry, Listing, Ran, SandboxError, TakenFile, bundle};
 
 /// The longest reply line in bytes.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -104,8 +104,10 @@ impl Link {
     ///
     /// # Errors
     /// [`SandboxError::TooLarge`] for a list that nobody could work with (the link ends), [`SandboxError::Lost`] else.
-    pub async fn list(&mut self, folder: &str) -> Result<Vec<Entry>, SandboxError> {
-        let listed = self.ask(json!({"op": "list", "folder": folder}), &[], self.patience.transfer, Some(LONGEST_LIST)).await;
+    pub async fn list(&mut self, folder: &str, how: Listing) -> Result<Vec<Entry>, SandboxError> {
+        let listed = self
+            .ask(json!({"op": "list", "folder": folder, "quick": how == Listing::Quick}), &[], self.patience.transfer, Some(LONGEST_LIST))
+            .await;
         let (_, bytes) = listed.map_err(|error| match error {
             SandboxError::TooLarge { limit, .. } => SandboxError::TooLarge { what: "the list of the files inside".to_owned(), limit },
             other => other,

@@ -27,8 +27,14 @@ fn link_to(near: DuplexStream, stderr: &'static [u8]) -> Link {
 
 async fn refused(answer: &[u8]) -> String {
     let mut link = scripted(vec![answer.to_vec()]);
-    let Err(SandboxError::Lost(why)) = link.list("/workspace").await else { panic!("{} was believed", answer.escape_ascii()) };
-    assert!(matches!(link.list("/workspace").await, Err(SandboxError::Lost(_))), "the link lives on after {}", answer.escape_ascii());
+    let Err(SandboxError::Lost(why)) = link.list("/workspace", Listing::Exact).await else {
+        panic!("{} was believed", answer.escape_ascii())
+    };
+    assert!(
+        matches!(link.list("/workspace", Listing::Exact).await, Err(SandboxError::Lost(_))),
+        "the link lives on after {}",
+        answer.escape_ascii()
+    );
     why
 }
 
@@ -53,7 +59,7 @@ async fn bytes_that_nobody_asked_for_end_the_link() {
 #[tokio::test]
 async fn more_bytes_than_were_asked_for_end_the_link() {
     let mut link = scripted(vec![b"{\"id\":1,\"bytes\":999999999999}\n".to_vec()]);
-    assert!(matches!(link.list("/workspace").await, Err(SandboxError::TooLarge { limit: LONGEST_LIST, .. })));
+    assert!(matches!(link.list("/workspace", Listing::Exact).await, Err(SandboxError::TooLarge { limit: LONGEST_LIST, .. })));
     assert!(link.is_lost());
     let mut link = scripted(vec![b"{\"id\":1,\"bytes\":99999}\n".to_vec()]);
     let forged = link.take("/workspace", &[b"a".to_vec()], 10).await;
@@ -76,7 +82,7 @@ async fn honest_errors_leave_the_link_usable() {
 #[tokio::test]
 async fn silence_past_the_deadline_ends_the_link() {
     let mut link = scripted(vec![Vec::new()]);
-    assert!(matches!(link.list("/workspace").await, Err(SandboxError::Lost(why)) if why.contains("within 50 ms")));
+    assert!(matches!(link.list("/workspace", Listing::Exact).await, Err(SandboxError::Lost(why)) if why.contains("within 50 ms")));
     assert_eq!(link.last_words().await, "last words\u{fffd}[31m");
 }
 
@@ -85,10 +91,10 @@ async fn a_call_dropped_half_way_ends_the_link() {
     let mut link = scripted(vec![Vec::new()]);
     tokio::select! {
         biased;
-        _ = link.list("/workspace") => panic!("nothing answers"),
+        _ = link.list("/workspace", Listing::Exact) => panic!("nothing answers"),
         () = tokio::task::yield_now() => {}
     }
-    assert!(matches!(link.list("/workspace").await, Err(SandboxError::Lost(why)) if why.contains("already ended")));
+    assert!(matches!(link.list("/workspace", Listing::Exact).await, Err(SandboxError::Lost(why)) if why.contains("already ended")));
 }
 
 #[tokio::test]

@@ -69,6 +69,16 @@ pub struct TakenFile {
     pub content: Vec<u8>,
 }
 
+/// How a list is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// Every content is read: what a patch is made from.
+    Exact,
+    /// Contents that the file system calls unchanged since the last list are not read again (a write through a memory map can escape that): what is
+    /// kept after each step.
+    Quick,
+}
+
 /// A command for the project, not for the model: the tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
@@ -107,7 +117,7 @@ pub trait Sandbox: Send {
     /// Runs a command in the workspace. Everything that it started is dead when this returns.
     async fn run(&mut self, command: &Command) -> Result<Ran, SandboxError>;
     /// Lists the workspace.
-    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError>;
+    async fn list(&mut self, how: Listing) -> Result<Vec<Entry>, SandboxError>;
     /// Brings files of a folder out; missing ones are left out of the answer. `limit` is the sum of their sizes in bytes.
     async fn take(&mut self, folder: &str, paths: &[Vec<u8>], limit: u64) -> Result<Vec<TakenFile>, SandboxError>;
     /// Ends it and everything in it, and waits until nothing is left.

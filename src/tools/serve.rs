@@ -136,8 +136,9 @@ impl Room {
         Ok(match body.get("op").and_then(Value::as_str) {
             Some("put") => put(body, payload),
             Some("list") => {
-                match folder(body)
-                    .and_then(|folder| tree::list(&folder, &mut self.known).map_err(|why| format!("{folder:?} can't be listed: {why}")))
+                let mut nothing = tree::Known::default();
+                let known = if body.get("quick") == Some(&Value::Bool(true)) { &mut self.known } else { &mut nothing };
+                match folder(body).and_then(|folder| tree::list(&folder, known).map_err(|why| format!("{folder:?} can't be listed: {why}")))
                 {
                     Ok(records) => Answer::WithBytes(records),
                     Err(error) => failed(error),

@@ -16,7 +16,7 @@ use frognano_bot::leaf::Trajectory;
 use frognano_bot::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
 use frognano_bot::pipeline::{self, Record, Stop, Work};
 use frognano_bot::publish::report::Report;
-use frognano_bot::sandbox::{Command, Entry, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, local};
+use frognano_bot::sandbox::{Command, Entry, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, local};
 use frognano_bot::store::Checkpoint;
 use tokio_util::sync::CancellationToken;
 
@@ -74,8 +74,8 @@ impl Sandbox for Lost {
     async fn run(&mut self, command: &Command) -> Result<Ran, SandboxError> {
         self.inner().await?.run(command).await
     }
-    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError> {
-        self.inner().await?.list().await
+    async fn list(&mut self, how: Listing) -> Result<Vec<Entry>, SandboxError> {
+        self.inner().await?.list(how).await
     }
     async fn take(&mut self, folder: &str, paths: &[Vec<u8>], limit: u64) -> Result<Vec<TakenFile>, SandboxError> {
         self.inner().await?.take(folder, paths, limit).await

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use frognano_bot::domain::{BlobMode, TestResult, TestRun};
 use frognano_bot::sandbox::local::{Local, Settings};
-use frognano_bot::sandbox::{Command, Entry, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
+use frognano_bot::sandbox::{Command, Entry, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
 use frognano_bot::verify::{Proof, Report, Runner, TestCommand, TestOutcome, judge, junit, run_tests};
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -75,7 +75,7 @@ impl Sandbox for Folder {
             elapsed: start.elapsed(),
         })
     }
-    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError> {
+    async fn list(&mut self, _: Listing) -> Result<Vec<Entry>, SandboxError> {
         unreachable!("the judge lists nothing")
     }
     async fn take(&mut self, folder: &str, paths: &[Vec<u8>], limit: u64) -> Result<Vec<TakenFile>, SandboxError> {

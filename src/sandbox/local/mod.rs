@@ -20,7 +20,7 @@ use tokio::process::{Child, Command as Process};
 pub use settings::{SANDBOX_UID, Settings};
 
 use super::probe::{Bait, outside};
-use super::{Command, Entry, Link, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, WORKSPACE};
+use super::{Command, Entry, Link, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, WORKSPACE};
 use cgroup::{Group, Limits, Tree};
 use spawn::{Descent, Passage};
 
@@ -195,8 +195,8 @@ impl Sandbox for LocalSandbox {
         Ok(ran)
     }
 
-    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError> {
-        let listed = self.link.list(WORKSPACE).await;
+    async fn list(&mut self, how: Listing) -> Result<Vec<Entry>, SandboxError> {
+        let listed = self.link.list(WORKSPACE, how).await;
         self.settle(listed).await
     }
 

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use frognano_bot::domain::Clock;
 use frognano_bot::leaf::{LeafError, Observer, Preset, Task, Trajectory, With, run};
 use frognano_bot::model::{Client, Endpoint, Model, ModelError, Pause, RestartOn, Script, Scripted, Settings, Turn, TurnRequest};
-use frognano_bot::sandbox::{Command, Entry, ProbeReport, Ran, Sandbox, SandboxError, TakenFile};
+use frognano_bot::sandbox::{Command, Entry, Listing, ProbeReport, Ran, Sandbox, SandboxError, TakenFile};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -123,7 +123,7 @@ impl Sandbox for Calls {
         unreachable!("the loop only calls tools")
     }
 
-    async fn list(&mut self) -> Result<Vec<Entry>, SandboxError> {
+    async fn list(&mut self, _: Listing) -> Result<Vec<Entry>, SandboxError> {
         unreachable!("the loop only calls tools")
     }
 

@@ -7,7 +7,7 @@ use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use frognano_bot::sandbox::local::Local;
-use frognano_bot::sandbox::{Command, Sandbox, SandboxError, Sandboxes};
+use frognano_bot::sandbox::{Command, Listing, Sandbox, SandboxError, Sandboxes};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -114,7 +114,7 @@ async fn dropping_in_the_middle_of_a_command_leaves_nothing() {
     let command = Command { script: "sleep 1234".into(), timeout: Duration::from_secs(600), output_limit: 100 };
     let cut = tokio::time::timeout(Duration::from_millis(50), sandbox.run(&command)).await;
     assert!(cut.is_err());
-    assert!(matches!(sandbox.list().await, Err(SandboxError::Lost(_))));
+    assert!(matches!(sandbox.list(Listing::Exact).await, Err(SandboxError::Lost(_))));
     soon("its processes are gone", || seen.alive().is_empty()).await;
     drop(sandbox);
     nothing_is_left("halfway", &seen).await;
@@ -126,9 +126,9 @@ async fn a_killed_bubblewrap_or_program_is_a_lost_sandbox() {
         let (mut sandbox, seen) = start(name).await;
         seen.kill(victim);
         soon("its processes are gone", || seen.alive().is_empty()).await;
-        let lost = sandbox.list().await;
+        let lost = sandbox.list(Listing::Exact).await;
         assert!(matches!(lost, Err(SandboxError::Lost(_))), "{name}: {lost:?}");
-        assert!(matches!(sandbox.list().await, Err(SandboxError::Lost(_))));
+        assert!(matches!(sandbox.list(Listing::Exact).await, Err(SandboxError::Lost(_))));
         sandbox.close().await;
         nothing_is_left(name, &seen).await;
     }
@@ -177,7 +177,7 @@ async fn a_sandbox_outlives_the_thread_that_asked_for_it() {
     let asking = std::thread::spawn(move || runtime.block_on(local().start("thread")));
     let started = tokio::task::spawn_blocking(move || asking.join().unwrap()).await.unwrap();
     let mut sandbox = started.unwrap();
-    assert_eq!(sandbox.list().await.unwrap(), []);
+    assert_eq!(sandbox.list(Listing::Exact).await.unwrap(), []);
     sandbox.close().await;
 }
 
@@ -223,6 +223,6 @@ async fn a_killed_worker_takes_its_sandboxes_along_and_the_next_one_sweeps_up() 
     let swept = local().sweep();
     assert!(swept > 0 || !is_root(), "{swept}");
     assert_eq!(groups(worker.id(), "worker"), [""; 0]);
-    assert_eq!(living.list().await.unwrap(), []);
+    assert_eq!(living.list(Listing::Exact).await.unwrap(), []);
     living.close().await;
 }

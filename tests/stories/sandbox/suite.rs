@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use frognano_bot::domain::BlobMode;
-use frognano_bot::sandbox::{Command, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
+use frognano_bot::sandbox::{Command, Listing, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
 use serde_json::json;
 use sha1::{Digest as _, Sha1};
 
@@ -38,7 +38,7 @@ pub async fn brings_odd_names_in_and_out(boxes: &dyn Sandboxes) {
     let items: Vec<_> = names.iter().map(|name| (name.clone(), Item::File(name.as_slice()))).collect();
     sandbox.put(archive(&items)).await.unwrap();
 
-    let listed: HashMap<_, _> = sandbox.list().await.unwrap().into_iter().map(|entry| (entry.path.clone(), entry)).collect();
+    let listed: HashMap<_, _> = sandbox.list(Listing::Exact).await.unwrap().into_iter().map(|entry| (entry.path.clone(), entry)).collect();
     assert_eq!(listed.len(), names.len());
     for name in &names {
         let entry = &listed[name];
@@ -65,8 +65,13 @@ pub async fn keeps_modes_and_never_follows_links(boxes: &dyn Sandboxes) {
         run(&mut sandbox, "./run.sh; mkfifo pipe; mkdir -p .git sub/.git empty; touch .git/a sub/.git/b sub/c; ln -s sub link").await;
     assert_eq!((made.stdout.as_str(), made.exit_code), ("ran\n", Some(0)));
 
-    let listed: HashMap<_, _> =
-        sandbox.list().await.unwrap().into_iter().map(|entry| (String::from_utf8(entry.path.clone()).unwrap(), entry)).collect();
+    let listed: HashMap<_, _> = sandbox
+        .list(Listing::Exact)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|entry| (String::from_utf8(entry.path.clone()).unwrap(), entry))
+        .collect();
     let mut names: Vec<_> = listed.keys().map(String::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["dangling", "link", "odd", "passwd", "pipe", "root", "run.sh", "sub/c"]);
@@ -93,7 +98,7 @@ pub async fn takes_no_more_than_the_limit(boxes: &dyn Sandboxes) {
     let ten = [b"ten".to_vec()];
     assert_eq!(sandbox.take("/tmp/further/folder", &ten, 10).await.unwrap()[0].content, b"0123456789");
     assert!(matches!(sandbox.take("/tmp/further/folder", &ten, 9).await, Err(SandboxError::TooLarge { limit: 9, .. })));
-    assert_eq!(sandbox.list().await.unwrap(), []);
+    assert_eq!(sandbox.list(Listing::Exact).await.unwrap(), []);
     sandbox.close().await;
 }
 
@@ -157,7 +162,7 @@ pub async fn bounds_the_disk(boxes: &dyn Sandboxes) {
     assert!(matches!(refused, Err(SandboxError::NoRoom(_))), "{refused:?}");
     run(&mut sandbox, "rm big").await;
     sandbox.put(one_file("more", &vec![b'x'; 1 << 20])).await.unwrap();
-    let names: Vec<_> = sandbox.list().await.unwrap().into_iter().map(|entry| entry.path).collect();
+    let names: Vec<_> = sandbox.list(Listing::Exact).await.unwrap().into_iter().map(|entry| entry.path).collect();
     assert_eq!(names, [b"more"]);
     sandbox.close().await;
 }
