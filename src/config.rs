@@ -2,9 +2,11 @@
 //!
 //! Secrets are never in the file itself: they come from a file or an environment variable that it names. Nothing here can open a network.
 
+mod check;
+mod read;
 mod secrets;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -344,130 +346,7 @@ pub struct Guard {
     pub max_lines: Option<u64>,
 }
 
-impl Config {
-    /// Reads and checks a file and the secrets that it names.
-    ///
-    /// # Errors
-    /// Every complaint at once, each with its place and what to do.
-    pub fn load(path: &Path) -> Result<Self, Vec<String>> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            vec![format!("{}: can't be read: {error}; config/frognano.example.toml is an annotated example", path.display())]
-        })?;
-        Self::parse(&text, path.parent().unwrap_or(Path::new(".")))
-            .map_err(|complaints| complaints.into_iter().map(|complaint| format!("{}: {complaint}", path.display())).collect())
-    }
-
-    /// The same from text; relative secret files are looked for below `folder`.
-    ///
-    /// # Errors
-    /// Every complaint at once.
-    pub fn parse(text: &str, folder: &Path) -> Result<Self, Vec<String>> {
-        let file = parse_every_section(text)?;
-        let mut complaints = file.complaints();
-        if file.forges.is_empty() {
-            complaints.push("[[forge]]: none; the service needs one to serve".to_owned());
-        }
-        let forges = file.forges.iter().map(|forge| read_secrets(forge, folder, &mut complaints)).collect::<Vec<_>>();
-        let model_key = file.model.key.as_ref().and_then(|source| match source.read(folder) {
-            Ok(key) => Some(key),
-            Err(why) => {
-                complaints.push(format!("[model] key: {why}"));
-                None
-            }
-        });
-        if !complaints.is_empty() {
-            return Err(complaints);
-        }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key })
-    }
-}
-
-/// Reads each section by itself, so that a fault in one does not hide those in the others.
-fn parse_every_section(text: &str) -> Result<File, Vec<String>> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| vec![error.to_string().trim().to_owned()])?;
-    let whole = toml::from_str::<File>(text);
-    if let Ok(file) = whole {
-        return Ok(file);
-    }
-    let mut complaints = Vec::new();
-    for (name, value) in &table {
-        let place = format!("[{name}]");
-        match name.as_str() {
-            "service" => every_key::<Service>(value, &place, &[], &mut complaints),
-            "model" => every_key::<Model>(value, &place, &["url", "name"], &mut complaints),
-            "sandbox" => every_key::<Sandbox>(value, &place, &[], &mut complaints),
-            "run" => every_key::<Run>(value, &place, &[], &mut complaints),
-            "repositories" => every_key::<Repositories>(value, &place, &[], &mut complaints),
-            "guard" => every_key::<Guard>(value, &place, &[], &mut complaints),
-            "forge" => match value.as_array() {
-                Some(forges) => {
-                    for (at, forge) in forges.iter().enumerate() {
-                        every_key::<Forge>(
-                            forge,
-                            &format!("[[forge]] number {}", at + 1),
-                            &["name", "kind", "url", "token"],
-                            &mut complaints,
-                        );
-                    }
-                }
-                None => complaints.push("[forge]: write [[forge]], one a forge".to_owned()),
-            },
-            other => complaints.push(format!("[{other}]: there is no such section")),
-        }
-    }
-    if !table.contains_key("model") {
-        complaints.push("[model]: missing; it names the model's server (url, name)".to_owned());
-    }
-    if complaints.is_empty() {
-        complaints.push("the file can't be read".to_owned());
-    }
-    Err(complaints)
-}
-
-/// Tries each key of a section alone: a fault of one key does not hide the next.
-fn every_key<T: serde::de::DeserializeOwned>(section: &toml::Value, place: &str, required: &[&str], complaints: &mut Vec<String>) {
-    let Some(table) = section.as_table() else {
-        complaints.push(format!("{place}: is no section"));
-        return;
-    };
-    for (key, value) in table {
-        let alone = toml::Value::Table(toml::Table::from_iter([(key.clone(), value.clone())]));
-        if let Err(error) = alone.try_into::<T>() {
-            let why = error.message().to_owned();
-            if !why.starts_with("missing field") {
-                complaints.push(format!("{place} {key}: {why}"));
-            }
-        }
-    }
-    for key in required.iter().filter(|key| !table.contains_key(**key)) {
-        complaints.push(format!("{place} {key}: missing"));
-    }
-}
-
-fn read_secrets(forge: &Forge, folder: &Path, complaints: &mut Vec<String>) -> Option<ForgeSecrets> {
-    let mut read = |source: &SecretSource, what: &str| {
-        source.read(folder).map_err(|why| complaints.push(format!("[[forge]] {:?} {what}: {why}", forge.name))).ok()
-    };
-    let webhook = forge.webhook_secrets.iter().filter_map(|source| read(source, "webhook_secrets")).collect();
-    let token = read(&forge.token, "token")?;
-    Some(ForgeSecrets { webhook, token })
-}
-
 impl File {
-    /// A file without forges, for work on a local repository; its secrets are not read.
-    ///
-    /// # Errors
-    /// Every complaint at once.
-    pub fn load_without_forges(path: &Path) -> Result<Self, Vec<String>> {
-        let text = std::fs::read_to_string(path).map_err(|error| vec![format!("{}: can't be read: {error}", path.display())])?;
-        let placed = |complaints: Vec<String>| {
-            complaints.into_iter().map(|complaint| format!("{}: {complaint}", path.display())).collect::<Vec<_>>()
-        };
-        let file = parse_every_section(&text).map_err(placed)?;
-        let complaints = file.complaints();
-        if complaints.is_empty() { Ok(file) } else { Err(placed(complaints)) }
-    }
-
     /// Every default, with no forge and a model that is named elsewhere.
     #[must_use]
     pub fn local(model_url: Url, model_name: &str) -> Self {
@@ -492,111 +371,9 @@ impl File {
         }
     }
 
-    fn complaints(&self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        let mut demand = |holds: bool, complaint: String| {
-            if !holds {
-                complaints.push(complaint);
-            }
-        };
-        let service = &self.service;
-        demand(
-            service.listen.parse::<std::net::SocketAddr>().is_ok(),
-            format!("[service] listen: {:?} is no address with a port, like \"127.0.0.1:8087\"", service.listen),
-        );
-        demand(service.concurrency > 0, "[service] concurrency: at least 1".to_owned());
-        demand(service.lease_seconds >= 10, "[service] lease_seconds: at least 10".to_owned());
-        demand(service.max_leases > 0, "[service] max_leases: at least 1".to_owned());
-        demand(service.max_body_bytes >= 64 * 1024, "[service] max_body_bytes: at least 65536, forges send more".to_owned());
-        demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
-        demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());
-        if let Some(database) = &service.database {
-            demand(database.starts_with("sqlite:"), "[service] database: only sqlite:// is supported".to_owned());
-        }
-        for (at, forge) in self.forges.iter().enumerate() {
-            let place = format!("[[forge]] {:?}", forge.name);
-            let plain =
-                !forge.name.is_empty() && forge.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-            demand(plain, format!("{place} name: letters, digits, - and _ only, since it stands in the webhook's address"));
-            demand(self.forges.iter().take(at).all(|other| other.name != forge.name), format!("{place} name: given twice"));
-            demand(!forge.webhook_secrets.is_empty(), format!("{place} webhook_secrets: none; without a secret anybody could start a run"));
-            for (key, url) in [("url", Some(&forge.url)), ("api_url", forge.api_url.as_ref())] {
-                if let Some(url) = url {
-                    demand(is_web(url), format!("{place} {key}: {url} is no http(s) address"));
-                    demand(
-                        url.username().is_empty() && url.password().is_none(),
-                        format!("{place} {key}: a credential stands in it; use token"),
-                    );
-                    let safe = url.scheme() == "https" || is_loopback(url) || forge.allow_plain_http;
-                    demand(
-                        safe,
-                        format!("{place} {key}: http:// would send the token in the clear; use https://, or set allow_plain_http = true"),
-                    );
-                }
-            }
-            if let Some(ca) = &forge.ca_file {
-                demand(ca.is_file(), format!("{place} ca_file: {} is not there", ca.display()));
-            }
-        }
-        let model = &self.model;
-        demand(is_web(&model.url), format!("[model] url: {} is no http(s) address", model.url));
-        demand(!model.name.trim().is_empty(), "[model] name: empty".to_owned());
-        demand(model.retry_seconds > 0, "[model] retry_seconds: at least 1".to_owned());
-        if let Some(ca) = &model.ca_file {
-            demand(ca.is_file(), format!("[model] ca_file: {} is not there", ca.display()));
-        }
-        if let Some(tokenizer) = &model.tokenizer {
-            demand(tokenizer.is_file(), format!("[model] tokenizer: {} is not there", tokenizer.display()));
-        }
-        let sandbox = &self.sandbox;
-        for (key, program) in [("bwrap", &sandbox.bwrap), ("tools", &sandbox.tools)] {
-            if let Some(program) = program {
-                demand(program.is_file(), format!("[sandbox] {key}: {} is not there", program.display()));
-            }
-        }
-        for bind in &sandbox.binds {
-            demand(
-                bind.is_absolute() && bind.exists(),
-                format!("[sandbox] binds: {} is no folder that is there; write its full path", bind.display()),
-            );
-        }
-        demand(sandbox.uid != 0, "[sandbox] uid: never 0".to_owned());
-        demand(sandbox.cpus > 0.0, "[sandbox] cpus: more than 0".to_owned());
-        demand(
-            sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
-            "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory".to_owned(),
-        );
-        demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());
-        let run = &self.run;
-        demand(run.max_steps > 0, "[run] max_steps: at least 1".to_owned());
-        demand(run.max_seconds > 0, "[run] max_seconds: at least 1".to_owned());
-        demand(run.test_seconds > 0, "[run] test_seconds: at least 1".to_owned());
-        demand(
-            run.max_tokens_per_turn > 0 && run.max_tokens_per_turn < run.max_context,
-            "[run] max_tokens_per_turn: between 1 and max_context".to_owned(),
-        );
-        demand(run.stuck_after.is_none_or(|times| times >= 2), "[run] stuck_after: at least 2, or left out".to_owned());
-        demand((0.0..=2.0).contains(&run.temperature), "[run] temperature: between 0 and 2".to_owned());
-        demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
-        complaints
-    }
-
     /// Who is named in our commits.
     #[must_use]
     pub fn attribution(&self) -> Attribution {
         Attribution { name: self.service.commit_name.clone(), email: self.service.commit_email.clone() }
-    }
-}
-
-fn is_web(url: &Url) -> bool {
-    matches!(url.scheme(), "http" | "https") && url.host().is_some()
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }

@@ -1,0 +1,110 @@
+//! What is impossible in a file that could be read: every complaint, each with its place and what to do.
+
+use url::Url;
+
+use super::File;
+
+impl File {
+    /// Everything that is wrong, one sentence each.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let mut demand = |holds: bool, complaint: String| {
+            if !holds {
+                complaints.push(complaint);
+            }
+        };
+        let service = &self.service;
+        demand(
+            service.listen.parse::<std::net::SocketAddr>().is_ok(),
+            format!("[service] listen: {:?} is no address with a port, like \"127.0.0.1:8087\"", service.listen),
+        );
+        demand(service.concurrency > 0, "[service] concurrency: at least 1".to_owned());
+        demand(service.lease_seconds >= 10, "[service] lease_seconds: at least 10".to_owned());
+        demand(service.max_leases > 0, "[service] max_leases: at least 1".to_owned());
+        demand(service.max_body_bytes >= 64 * 1024, "[service] max_body_bytes: at least 65536, forges send more".to_owned());
+        demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
+        demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());
+        if let Some(database) = &service.database {
+            demand(database.starts_with("sqlite:"), "[service] database: only sqlite:// is supported".to_owned());
+        }
+        for (at, forge) in self.forges.iter().enumerate() {
+            let place = format!("[[forge]] {:?}", forge.name);
+            let plain =
+                !forge.name.is_empty() && forge.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+            demand(plain, format!("{place} name: letters, digits, - and _ only, since it stands in the webhook's address"));
+            demand(self.forges.iter().take(at).all(|other| other.name != forge.name), format!("{place} name: given twice"));
+            demand(!forge.webhook_secrets.is_empty(), format!("{place} webhook_secrets: none; without a secret anybody could start a run"));
+            for (key, url) in [("url", Some(&forge.url)), ("api_url", forge.api_url.as_ref())] {
+                if let Some(url) = url {
+                    demand(is_web(url), format!("{place} {key}: {url} is no http(s) address"));
+                    demand(
+                        url.username().is_empty() && url.password().is_none(),
+                        format!("{place} {key}: a credential stands in it; use token"),
+                    );
+                    let safe = url.scheme() == "https" || is_loopback(url) || forge.allow_plain_http;
+                    demand(
+                        safe,
+                        format!("{place} {key}: http:// would send the token in the clear; use https://, or set allow_plain_http = true"),
+                    );
+                }
+            }
+            if let Some(ca) = &forge.ca_file {
+                demand(ca.is_file(), format!("{place} ca_file: {} is not there", ca.display()));
+            }
+        }
+        let model = &self.model;
+        demand(is_web(&model.url), format!("[model] url: {} is no http(s) address", model.url));
+        demand(!model.name.trim().is_empty(), "[model] name: empty".to_owned());
+        demand(model.retry_seconds > 0, "[model] retry_seconds: at least 1".to_owned());
+        if let Some(ca) = &model.ca_file {
+            demand(ca.is_file(), format!("[model] ca_file: {} is not there", ca.display()));
+        }
+        if let Some(tokenizer) = &model.tokenizer {
+            demand(tokenizer.is_file(), format!("[model] tokenizer: {} is not there", tokenizer.display()));
+        }
+        let sandbox = &self.sandbox;
+        for (key, program) in [("bwrap", &sandbox.bwrap), ("tools", &sandbox.tools)] {
+            if let Some(program) = program {
+                demand(program.is_file(), format!("[sandbox] {key}: {} is not there", program.display()));
+            }
+        }
+        for bind in &sandbox.binds {
+            demand(
+                bind.is_absolute() && bind.exists(),
+                format!("[sandbox] binds: {} is no folder that is there; write its full path", bind.display()),
+            );
+        }
+        demand(sandbox.uid != 0, "[sandbox] uid: never 0".to_owned());
+        demand(sandbox.cpus > 0.0, "[sandbox] cpus: more than 0".to_owned());
+        demand(
+            sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
+            "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory".to_owned(),
+        );
+        demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());
+        let run = &self.run;
+        demand(run.max_steps > 0, "[run] max_steps: at least 1".to_owned());
+        demand(run.max_seconds > 0, "[run] max_seconds: at least 1".to_owned());
+        demand(run.test_seconds > 0, "[run] test_seconds: at least 1".to_owned());
+        demand(
+            run.max_tokens_per_turn > 0 && run.max_tokens_per_turn < run.max_context,
+            "[run] max_tokens_per_turn: between 1 and max_context".to_owned(),
+        );
+        demand(run.stuck_after.is_none_or(|times| times >= 2), "[run] stuck_after: at least 2, or left out".to_owned());
+        demand((0.0..=2.0).contains(&run.temperature), "[run] temperature: between 0 and 2".to_owned());
+        demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
+        complaints
+    }
+}
+
+fn is_web(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.host().is_some()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
