@@ -68,7 +68,7 @@ fn fences_pair_by_letter_length_and_info() {
     let ls = bash("ls");
     let expected = r#"Bash {"command":"ls"}"#;
     assert_calls(&format!("``` `a`\n{ls}\n```"), expected, "``` `a`\n\n```");
-    assert_answer(&format!("````\n{ls}\n`````\nso\n```"));
+    assert_answer(&format!("````\n{ls}\n`````\nso\n```\n```"));
     assert_calls(&format!("````\n{ls}\n```\n````\n{ls}\n````"), expected, &format!("````\n{ls}\n```\n````\n\n````"));
     assert_malformed("a\n\t<tool_call>\t\n", "no <function=NAME>");
 }
