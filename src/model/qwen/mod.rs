@@ -239,8 +239,7 @@ fn inside_single_fence(text: &str) -> Option<&str> {
 }
 
 fn is_blank_or_closers(marks: &Marks<'_>) -> bool {
-    let first = marks.next_at(0);
-    marks.text.trim().is_empty() || marks.closers_from(first).next == marks::Next::End
+    marks.closers_from(marks.next_at(0)).next == marks::Next::End
 }
 
 fn calls(found: &[Found]) -> Vec<Call> {

@@ -1,6 +1,7 @@
 //! The rules, clause by clause, each both ways.
 
 mod fences;
+mod judgements;
 mod openings;
 mod properties;
 mod texts;

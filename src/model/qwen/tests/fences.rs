@@ -22,6 +22,7 @@ fn a_fence_of_complete_calls_at_the_end_is_meant() {
     ] {
         let reading = of(&text);
         assert_eq!((calls(&reading).as_str(), reading.tool_calls[0].form), (LS, Form::Fenced), "{text}");
+        assert_eq!(reading.mentions, 0, "{text}");
         assert_eq!(reading.content, if text.starts_with('S') { "So" } else { "" });
     }
     assert_calls(&format!("a\n{}\n\n{}", fenced(&ls), fenced(&pwd)), &format!("{LS}; Bash {{\"command\":\"pwd\"}}"), "a");

@@ -135,6 +135,8 @@ fn only_the_calls_that_end_the_thinking_count() {
         assert_eq!((reading.kind, calls(&reading).as_str(), &reading.reasoning), (Kind::Malformed, "", &text));
         assert!(reading.not_understood.contains("in the thinking"), "{}", reading.not_understood);
     }
+    let reading = both("</tool_call>", &format!("{ls}\nbut no"));
+    assert!(reading.not_understood.contains("in the thinking"), "{}", reading.not_understood);
     let reading = both("", &format!("<tool_call>\n{{oops\n</tool_call>\n{ls}"));
     assert_eq!((calls(&reading).as_str(), reading.reasoning.as_str()), (LS, "<tool_call>\n{oops\n</tool_call>"));
 }
