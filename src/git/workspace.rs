@@ -118,7 +118,12 @@ fn append_link(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], target: &[u8]) 
     header.set_entry_type(tar::EntryType::Symlink);
     header.set_mode(0o777);
     header.set_size(0);
-    archive.append_link(&mut header, as_path(path), as_path(target)).map_err(|error| untarred(path, &error))
+    // A short target is set as it is: the library would else tidy it (`a//b`, `a/./b`), and the link would differ from its blob.
+    let appended = match header.set_link_name_literal(target) {
+        Ok(()) => archive.append_data(&mut header, as_path(path), std::io::empty()),
+        Err(_) => archive.append_link(&mut header, as_path(path), as_path(target)),
+    };
+    appended.map_err(|error| untarred(path, &error))
 }
 
 fn untarred(path: &[u8], error: &std::io::Error) -> GitError {
@@ -136,4 +141,20 @@ fn tar_of(dot_git: &Path) -> Result<Vec<u8>, GitError> {
         .append_dir_all(".git", dot_git)
         .and_then(|()| archive.into_inner())
         .map_err(|error| GitError::Failed(format!("the sandbox's .git: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_keeps_its_target_byte_for_byte() {
+        let long = "d/".repeat(80) + "/x";
+        for target in ["a", "./a", "a//b", "a/./b", "../a/", "/", "//x", long.as_str()] {
+            let archives = archives_of([(&b"link"[..], BlobMode::Symlink, target.as_bytes())].into_iter()).unwrap();
+            let mut archive = tar::Archive::new(archives[0].as_slice());
+            let entry = archive.entries().unwrap().next().unwrap().unwrap();
+            assert_eq!(entry.link_name_bytes().unwrap(), target.as_bytes(), "{target}");
+        }
+    }
 }

@@ -65,6 +65,8 @@ pub struct Kept {
     pub workspaces: Vec<Value>,
     /// It has ended: nothing is to be asked any more.
     pub has_ended: bool,
+    /// The bytes of the lines that it was rebuilt from; what follows them says nothing.
+    pub bytes: usize,
 }
 
 impl Line {
@@ -101,11 +103,13 @@ impl Kept {
     /// Rebuilds a run; none when not even its beginning is whole, or a line does not follow from those before it.
     #[must_use]
     pub fn read(journal: &[u8]) -> Option<Self> {
-        let mut lines = journal.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice::<Line>(line).ok());
-        let Line::Begin { base, trajectory } = lines.next()? else { return None };
-        let mut kept = Self { base, trajectory: *trajectory, workspaces: Vec::new(), has_ended: false };
-        for line in lines {
+        let whole = |line: &[u8]| Some((serde_json::from_slice::<Line>(line.strip_suffix(b"\n")?).ok()?, line.len()));
+        let mut lines = journal.split_inclusive(|byte| *byte == b'\n').map_while(whole);
+        let (Line::Begin { base, trajectory }, bytes) = lines.next()? else { return None };
+        let mut kept = Self { base, trajectory: *trajectory, workspaces: Vec::new(), has_ended: false, bytes };
+        for (line, bytes) in lines {
             kept.add(line)?;
+            kept.bytes += bytes;
         }
         if !kept.has_ended {
             kept.forget_unanswered_turn();
@@ -223,9 +227,9 @@ mod tests {
             let lines_there = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
             let kept = Kept::read(&whole[..cut]);
             let expected = lines_there.checked_sub(1).map(|at| stood[at].clone());
-            let unended_last = whole.get(cut) == Some(&b'\n');
-            let rebuilt = kept.map(|kept| kept.trajectory);
-            assert!(rebuilt == expected || (unended_last && rebuilt.as_ref() == stood.get(lines_there)), "cut at {cut}");
+            let bytes = whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            assert_eq!(kept.as_ref().map_or(0, |kept| kept.bytes), bytes, "cut at {cut}");
+            assert_eq!(kept.map(|kept| kept.trajectory), expected, "cut at {cut}");
         }
         assert_eq!(Kept::read(&whole).unwrap().workspaces, [json!([[0]]), json!([[1]]), json!([[2]])]);
     }
@@ -253,6 +257,16 @@ mod tests {
         assert!(kept.has_ended);
         assert_eq!((kept.trajectory.messages, kept.trajectory.steps), (again.messages, again.steps));
         assert_eq!((kept.trajectory.exit_reason, kept.trajectory.frognano.recoveries.len()), (Some(ExitReason::Agent), 1));
+    }
+
+    #[test]
+    fn nothing_behind_a_damaged_line_counts() {
+        let mut trajectory = begun();
+        let first = text(&[begin(&trajectory)]);
+        let before = take_step(&mut trajectory, "one", true);
+        let second = text(&[Line::step(&trajectory, before, json!(null)).unwrap()]);
+        let kept = Kept::read(&[&first[..], b"\0\0\0\n", &second].concat()).unwrap();
+        assert_eq!((kept.trajectory.steps.len(), kept.bytes), (0, first.len()));
     }
 
     #[test]

@@ -197,6 +197,14 @@ impl TurnReading {
     }
 }
 
+impl TurnRecord {
+    /// The server kept the turn to itself because it could not read it.
+    fn was_unread(&self) -> bool {
+        let is_empty = |reading: &TurnReading| reading.kind == Kind::Malformed && reading.text_bytes == 0;
+        self.finish_reason.is_empty() && self.reading.as_ref().is_some_and(is_empty)
+    }
+}
+
 impl Readings {
     pub(super) fn add(&mut self, reading: &TurnReading) {
         *self.kinds.entry(reading.kind).or_insert(0) += 1;
@@ -243,17 +251,24 @@ impl Trajectory {
         Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
     }
 
-    /// The model's answers, turn by turn, as a server gave them: a script of them makes the same run again.
+    /// The model's answers, turn by turn, as a server gave them: a script of them makes the same run again. A turn that no server could read is
+    /// a failure again, twice since it is asked again; behind the last turn the context is full, so that a run that ended without an answer of
+    /// the model's (refused, out of time) ends there with its work kept.
     #[must_use]
     pub fn answers(&self) -> Vec<ScriptLine> {
         let turns = self.steps.iter().zip(&self.frognano.turns);
-        turns
-            .map(|(step, turn)| ScriptLine::Message {
+        let answers = turns.flat_map(|(step, turn)| {
+            if turn.was_unread() {
+                let unread = refusal(500, "Failed to parse input at pos 0", "server_error");
+                return vec![unread.clone(), unread];
+            }
+            vec![ScriptLine::Message {
                 message: turn.raw.clone().unwrap_or_else(|| step.assistant.clone()),
                 finish_reason: Some(json!(turn.finish_reason)).filter(|_| !turn.finish_reason.is_empty()),
                 usage: turn.usage.map_or(ScriptUsage::Absent, |usage| ScriptUsage::Given(json!(usage))),
-            })
-            .collect()
+            }]
+        });
+        answers.chain([refusal(400, "the kept answers end here", "exceed_context_size_error")]).collect()
     }
 
     /// As JSON with the reference's keys in its order.
@@ -265,6 +280,11 @@ impl Trajectory {
     }
 }
 
+fn refusal(status: u16, message: &str, kind: &str) -> ScriptLine {
+    let body = json!({"error": {"code": status, "message": message, "type": kind}});
+    ScriptLine::Error { status, retry_after: None, body }
+}
+
 fn reason_or_running<S: Serializer>(reason: &Option<ExitReason>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(reason.map_or("running", ExitReason::name))
 }
@@ -272,4 +292,25 @@ fn reason_or_running<S: Serializer>(reason: &Option<ExitReason>, serializer: S) 
 fn reason_unless_running<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExitReason>, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name == "running" { Ok(None) } else { serde_json::from_value(Value::String(name)).map(Some).map_err(serde::de::Error::custom) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_no_server_could_read_and_a_run_without_a_last_answer_are_repeated_as_they_were() {
+        let mut trajectory =
+            Trajectory::begin(Task { trajectory_id: "t".to_owned(), instance_id: "i".to_owned(), seed: None, text: "task".to_owned() });
+        for reason in ["", "tool_calls"] {
+            trajectory.steps.push(Step { step: 0, assistant: json!({"role": "assistant", "content": ""}), observations: Vec::new() });
+            let turn = json!({
+                "step": 0, "max_completion_tokens": 1, "finish_reason": reason, "usage": null, "context_tokens": 7, "model_ms": 0,
+                "tools_ms": 0, "reading": {"kind": "malformed", "drafts": 0, "mentions": 0, "text_bytes": 0}
+            });
+            trajectory.frognano.turns.push(serde_json::from_value(turn).unwrap());
+        }
+        let status = |line: &ScriptLine| if let ScriptLine::Error { status, .. } = line { *status } else { 200 };
+        assert_eq!(trajectory.answers().iter().map(status).collect::<Vec<_>>(), [500, 500, 200, 400]);
+    }
 }

@@ -48,6 +48,9 @@ impl Keeper {
     /// Begins a journal, or goes on with one that is there.
     pub(super) fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, goes_on: bool) -> std::io::Result<Self> {
         let blobs = folder.join("blobs");
+        if !goes_on && blobs.exists() {
+            std::fs::remove_dir_all(&blobs)?;
+        }
         std::fs::create_dir_all(&blobs)?;
         let path = folder.join(JOURNAL);
         let mut options = OpenOptions::new();
@@ -116,7 +119,7 @@ impl Keeper {
     fn store(&mut self, content: &[u8]) -> std::io::Result<String> {
         let blob = blob_name(content);
         let path = self.blobs.join(&blob);
-        if self.known.insert(blob.clone()) && !path.exists() {
+        if self.known.insert(blob.clone()) {
             let half_written = self.blobs.join(format!("{blob}.new"));
             std::fs::write(&half_written, content)?;
             std::fs::rename(&half_written, &path)?;
@@ -148,22 +151,24 @@ impl From<std::io::Error> for NotKept {
 /// Reads a kept run back; none when there is none, when it is of another base, or when what it names is not whole: then it starts over.
 pub(super) fn load(folder: &Path, base: &ObjectId) -> Option<Resumable> {
     let journal = std::fs::read(folder.join(JOURNAL)).ok()?;
-    let Kept { base: kept_base, trajectory, workspaces, has_ended } = Kept::read(&journal)?;
+    let Kept { base: kept_base, trajectory, workspaces, has_ended, bytes } = Kept::read(&journal)?;
     if kept_base != base.as_str() {
         return None;
     }
     let last = workspaces.iter().rev().find(|workspace| !workspace.is_null());
     let differences = last.map_or_else(|| Some(Differences::new()), from_json)?;
     let blobs = folder.join("blobs");
-    let whole = differences.values().flatten().all(|(_, blob)| blobs.join(blob).is_file());
-    cut_torn_line(&folder.join(JOURNAL), &journal).ok()?;
+    let is_whole = |blob: &String| std::fs::read(blobs.join(blob)).is_ok_and(|content| blob_name(&content) == *blob);
+    let whole = differences.values().flatten().all(|(_, blob)| is_whole(blob));
+    if bytes < journal.len() {
+        cut(&folder.join(JOURNAL), bytes).ok()?;
+    }
     whole.then_some(Resumable { trajectory, differences, has_ended })
 }
 
-/// A line that a crash cut in two would else swallow the next one.
-fn cut_torn_line(path: &Path, journal: &[u8]) -> std::io::Result<()> {
-    let whole = journal.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    if whole < journal.len() { OpenOptions::new().write(true).open(path)?.set_len(whole as u64) } else { Ok(()) }
+/// What a crash left behind the last whole line would else hide the lines to come.
+fn cut(path: &Path, bytes: usize) -> std::io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.set_len(bytes as u64)
 }
 
 /// The kept files as changes, to be put over base in a new sandbox.
@@ -208,4 +213,69 @@ fn from_json(workspace: &Value) -> Option<Differences> {
         is_name.then_some((path, now))
     };
     workspace.as_array()?.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::leaf::{Observation, Step, Task, TurnRecord};
+
+    fn begun() -> Trajectory {
+        Trajectory::begin(Task { trajectory_id: "t".to_owned(), instance_id: "i".to_owned(), seed: None, text: "task".to_owned() })
+    }
+
+    fn take_step(trajectory: &mut Trajectory) {
+        let step = trajectory.steps.len() as u64;
+        trajectory.messages.extend([json!({"role": "assistant", "content": ""}), json!({"role": "tool", "content": "ok"})]);
+        let observations = vec![Observation { tool: "Bash".to_owned(), observation: "ok".to_owned() }];
+        trajectory.steps.push(Step { step, assistant: json!({}), observations });
+        let turn = json!({"step": step, "max_completion_tokens": 1, "finish_reason": "", "usage": null, "context_tokens": 7, "model_ms": 0, "tools_ms": 0});
+        trajectory.frognano.turns.push(serde_json::from_value::<TurnRecord>(turn).unwrap());
+    }
+
+    /// A kept run of two steps, the second of which made one file; the base, the journal and the file's blob.
+    fn kept(folder: &Path) -> (ObjectId, Vec<u8>, PathBuf) {
+        let base = ObjectId::parse(&"a".repeat(40)).unwrap();
+        let mut trajectory = begun();
+        let mut keeper = Keeper::open(folder, &base, &trajectory, false).unwrap();
+        for step in 0..2 {
+            let before = trajectory.messages.len();
+            take_step(&mut trajectory);
+            let blob = keeper.store(format!("content {step}").as_bytes()).unwrap();
+            let differences = Differences::from([(b"a.txt".to_vec(), Some((BlobMode::File, blob)))]);
+            keeper.write(&Line::step(&trajectory, before, to_json(&differences)).unwrap()).unwrap();
+        }
+        let blob = folder.join("blobs").join(blob_name(b"content 1"));
+        (base, std::fs::read(folder.join(JOURNAL)).unwrap(), blob)
+    }
+
+    #[test]
+    fn a_run_cut_at_any_byte_goes_on_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let (base, journal, _) = kept(folder.path());
+        let first = journal.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for cut in first..=journal.len() {
+            std::fs::write(folder.path().join(JOURNAL), &journal[..cut]).unwrap();
+            let mut trajectory = load(folder.path(), &base).unwrap().trajectory;
+            let mut keeper = Keeper::open(folder.path(), &base, &trajectory, true).unwrap();
+            let before = trajectory.messages.len();
+            take_step(&mut trajectory);
+            keeper.write(&Line::step(&trajectory, before, Value::Null).unwrap()).unwrap();
+            let again = load(folder.path(), &base).unwrap_or_else(|| panic!("cut at {cut}"));
+            assert_eq!(again.trajectory.steps, trajectory.steps, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_blob_that_is_not_what_its_name_says_is_not_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (base, _, blob) = kept(folder.path());
+        assert!(load(folder.path(), &base).is_some());
+        std::fs::write(&blob, b"").unwrap();
+        assert!(load(folder.path(), &base).is_none());
+        Keeper::open(folder.path(), &base, &begun(), false).unwrap();
+        assert!(!blob.exists(), "a run that starts over keeps nothing of the one before");
+    }
 }

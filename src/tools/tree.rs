@@ -185,12 +185,20 @@ fn add(archive: &mut tar::Builder<Vec<u8>>, folder: &Path, path: &Path, sum: &mu
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
         header.set_mode(0o777);
-        return archive.append_link(&mut header, path, target).map_err(failed);
+        // A short target is set as it is: the library would else tidy it (`a//b`, `a/./b`), and the link would differ from its blob.
+        return match header.set_link_name_literal(target.as_os_str().as_bytes()) {
+            Ok(()) => archive.append_data(&mut header, path, io::empty()).map_err(failed),
+            Err(_) => archive.append_link(&mut header, path, target).map_err(failed),
+        };
     }
     if !about.is_file() {
         return Ok(());
     }
-    let (file, about) = open_regular(&full).map_err(failed)?;
+    let (file, about) = match open_regular(&full) {
+        // Removed since it was looked at, by a process that runs on.
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(failed)?,
+    };
     grow(about.len())?;
     let mut content = Vec::new();
     file.take(about.len()).read_to_end(&mut content).map_err(failed)?;
@@ -204,7 +212,7 @@ mod tests {
     use std::fs::{self, File};
     use std::time::{Duration, SystemTime};
 
-    use super::{Known, list};
+    use super::{Known, list, take};
 
     #[test]
     fn a_list_is_the_same_with_and_without_memory_and_sees_each_change() {
@@ -220,6 +228,20 @@ mod tests {
         let (one, two) = (listed("one\n"), listed("two\n"));
         assert_ne!(one, two, "the same size in the same moment");
         assert_eq!(listed("one\n"), one);
+    }
+
+    #[test]
+    fn a_link_is_brought_out_with_its_target_byte_for_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = "d/".repeat(80) + "/x";
+        for target in ["a", "./a", "a//b", "a/./b", "../a/", long.as_str()] {
+            let _ = fs::remove_file(folder.path().join("link"));
+            std::os::unix::fs::symlink(target, folder.path().join("link")).unwrap();
+            let archive = take(folder.path(), b"link\0", 1000).unwrap();
+            let mut archive = tar::Archive::new(archive.as_slice());
+            let entry = archive.entries().unwrap().next().unwrap().unwrap();
+            assert_eq!(entry.link_name_bytes().unwrap(), target.as_bytes(), "{target}");
+        }
     }
 
     #[test]
