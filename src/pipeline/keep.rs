@@ -19,8 +19,11 @@ use crate::sandbox::{Listing, Sandbox, SandboxError, WORKSPACE};
 /// More bytes of new content than this in one step are not kept.
 const LIMIT: u64 = 256 * 1024 * 1024;
 
+/// Where a run's folder has the kept contents.
+const BLOBS: &str = "kept/blobs";
+
 /// The name of the journal in a run's folder.
-const JOURNAL: &str = "journal.jsonl";
+const JOURNAL: &str = "kept/journal.jsonl";
 
 /// The paths that differ from base: their mode and blob, or none for a path of base that is gone.
 pub(super) type Differences = BTreeMap<Vec<u8>, Option<(BlobMode, String)>>;
@@ -47,7 +50,7 @@ pub(super) struct Resumable {
 impl Keeper {
     /// Begins a journal, or goes on with one that is there.
     pub(super) fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, goes_on: bool) -> std::io::Result<Self> {
-        let blobs = folder.join("blobs");
+        let blobs = folder.join(BLOBS);
         if !goes_on && blobs.exists() {
             std::fs::remove_dir_all(&blobs)?;
         }
@@ -157,7 +160,7 @@ pub(super) fn load(folder: &Path, base: &ObjectId) -> Option<Resumable> {
     }
     let last = workspaces.iter().rev().find(|workspace| !workspace.is_null());
     let differences = last.map_or_else(|| Some(Differences::new()), from_json)?;
-    let blobs = folder.join("blobs");
+    let blobs = folder.join(BLOBS);
     let is_whole = |blob: &String| std::fs::read(blobs.join(blob)).is_ok_and(|content| blob_name(&content) == *blob);
     let whole = differences.values().flatten().all(|(_, blob)| is_whole(blob));
     if bytes < journal.len() {
@@ -173,7 +176,7 @@ fn cut(path: &Path, bytes: usize) -> std::io::Result<()> {
 
 /// The kept files as changes, to be put over base in a new sandbox.
 pub(super) fn kept_files(folder: &Path, differences: &Differences) -> std::io::Result<Vec<ChangedFile>> {
-    let read = |blob: &String| std::fs::read(folder.join("blobs").join(blob));
+    let read = |blob: &String| std::fs::read(folder.join(BLOBS).join(blob));
     let files = differences.iter().map(|(path, now)| {
         let after = now.as_ref().map(|(mode, blob)| Ok::<_, std::io::Error>((*mode, read(blob)?))).transpose()?;
         Ok(ChangedFile { path: path.clone(), before: None, after })
@@ -247,7 +250,7 @@ mod tests {
             let differences = Differences::from([(b"a.txt".to_vec(), Some((BlobMode::File, blob)))]);
             keeper.write(&Line::step(&trajectory, before, to_json(&differences)).unwrap()).unwrap();
         }
-        let blob = folder.join("blobs").join(blob_name(b"content 1"));
+        let blob = folder.join(BLOBS).join(blob_name(b"content 1"));
         (base, std::fs::read(folder.join(JOURNAL)).unwrap(), blob)
     }
 

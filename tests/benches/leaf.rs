@@ -165,7 +165,7 @@ async fn steps_of_a_long_run() {
     let start =
         pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None, ca_file: None }).await.unwrap();
     pipeline::propose(&mut work, &start).await.map(|_| ()).ok();
-    let journal = std::fs::read(folder.path().join("run/journal.jsonl")).unwrap();
+    let journal = std::fs::read(folder.path().join("run/kept/journal.jsonl")).unwrap();
     let lines = journal.split(|byte| *byte == b'\n').map(<[u8]>::len).collect::<Vec<_>>();
     println!("a step beside the model and its tool, goal 5 ms and flat in what is stored:");
     for from in [0, 45, 90, 135] {

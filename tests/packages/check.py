@@ -52,7 +52,7 @@ def verdict(expected, status, printed, out, repo, work):
             same("patch_sha256", report.get("patch_sha256"), hashlib.sha256(file.read()).hexdigest())
     except OSError as error:
         wrong.append(str(error))
-    same("the files written", sorted(os.listdir(out)) if os.path.isdir(out) else [], ["patch.diff", "pull-request.md", "report.json", "trajectory.json"])
+    same("the files written", sorted(os.listdir(out)) if os.path.isdir(out) else [], ["kept", "patch.diff", "pull-request.md", "report.json", "trajectory.json"])
     git = ["git", "-C", repo]
     if subprocess.run([*git, "apply", "--check", os.path.join(out, "patch.diff")], check=False).returncode:
         wrong.append("patch.diff does not apply")

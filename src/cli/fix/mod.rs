@@ -232,7 +232,11 @@ fn repository(folder: &Path) -> Result<String, String> {
 /// What an earlier run wrote there must not be taken for what this one writes.
 fn make_out(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md", "journal.jsonl", "checkpoint.json"] {
+    match std::fs::remove_dir_all(out.join("kept")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md"] {
         match std::fs::remove_file(out.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -15,8 +15,8 @@ use crate::store::Checkpoint;
 use super::Prepared;
 use super::python::python_of_this_shell;
 
-const ORDER: &str = "order.json";
-const CHECKPOINT: &str = "checkpoint.json";
+const ORDER: &str = "kept/order.json";
+const CHECKPOINT: &str = "kept/checkpoint.json";
 
 /// What was asked for; every path in it is absolute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,6 +63,7 @@ impl Order {
     }
 
     pub(super) fn write(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder.join("kept"))?;
         std::fs::write(folder.join(ORDER), serde_json::to_string_pretty(self)?)
     }
 
@@ -75,7 +76,7 @@ impl Order {
 
     /// Everything that the run needs.
     pub(super) async fn prepare(self, out: PathBuf, checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
-        let journal = if goes_on { std::fs::read(out.join("journal.jsonl")).ok() } else { None };
+        let journal = if goes_on { std::fs::read(out.join("kept/journal.jsonl")).ok() } else { None };
         let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.steps.len());
         let model = self.client(done).map_err(|why| vec![why])?;
         self.prepare_with(out, checkpoint, model).await
@@ -123,7 +124,8 @@ impl Order {
 
 /// Keeps what is finished.
 pub(super) fn keep(folder: &Path, checkpoint: &Checkpoint) -> std::io::Result<()> {
-    let half_written = folder.join("checkpoint.json.new");
+    std::fs::create_dir_all(folder.join("kept"))?;
+    let half_written = folder.join("kept/checkpoint.json.new");
     std::fs::write(&half_written, serde_json::to_string(checkpoint)?)?;
     std::fs::rename(half_written, folder.join(CHECKPOINT))
 }
