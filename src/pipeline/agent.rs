@@ -10,7 +10,7 @@ use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
 use crate::publish::text;
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::sandbox::{Entry, Listing, Sandbox, SandboxError};
 use crate::store::AgentSummary;
 
 use super::keep::{self, Differences, Keeper, NotKept, Resumable};
@@ -34,9 +34,9 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
     };
     for _ in 0..work.parts.settings.max_recoveries {
         match run.until_it_ends(work, start, preset).await {
-            Err(Lost { why, stop }) => match keep::load(&run.folder, &start.base) {
+            Err(Lost { why, .. }) => match keep::load(&run.folder, &start.base) {
                 Some(kept) => run = AgentRun::go_on(run.folder, kept, &why),
-                None => return Err(stop),
+                None => run = AgentRun::begin(work, run.folder),
             },
             Ok(ended) => return ended,
         }
@@ -82,15 +82,19 @@ impl AgentRun {
             let kept = keep::kept_files(&self.folder, &self.differences).map_err(|error| Stop::disk(&self.folder, &error))?;
             let mut sandbox =
                 sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &without(&start.tree, &kept), "agent").await?;
+            let new = sandbox.list(Listing::Quick).await?;
             sandboxed::put_files(sandbox.as_mut(), &kept).await?;
             work.enter(Stage::Agent).await?;
-            Ok(sandbox)
+            Ok((sandbox, new))
         };
-        let mut sandbox = match opened.await {
-            Ok(sandbox) => sandbox,
+        let (mut sandbox, new) = match opened.await {
+            Ok(opened) => opened,
+            Err(stop @ Stop::TryAgain(Fault::SandboxFailed, _)) => {
+                return Err(Lost { why: "the sandbox was lost at the start".to_owned(), stop });
+            }
             Err(stop) => return Ok(Err(stop)),
         };
-        let ended = self.let_it_work(work, start, preset, sandbox.as_mut()).await;
+        let ended = self.let_it_work(work, start, preset, sandbox.as_mut(), new).await;
         let changed = match ended {
             Ok(Ok(trajectory)) => match self.conclude(work, start, trajectory, sandbox.as_mut()).await {
                 Err(stop @ Stop::TryAgain(Fault::SandboxFailed, _)) => {
@@ -111,12 +115,13 @@ impl AgentRun {
         start: &Start,
         preset: &Preset,
         sandbox: &mut dyn Sandbox,
+        new: Vec<Entry>,
     ) -> Result<Result<Trajectory, Stop>, Lost> {
         if self.has_ended {
             return Ok(Ok(self.trajectory.clone()));
         }
         let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
-        let mut keeper = match Keeper::open(&self.folder, &start.base, &self.trajectory, self.recovery.is_some()) {
+        let mut keeper = match Keeper::open(&self.folder, &start.base, &self.trajectory, self.recovery.is_some(), new) {
             Ok(keeper) => keeper,
             Err(error) => return Ok(Err(disk(error))),
         };

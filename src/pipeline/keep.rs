@@ -14,7 +14,7 @@ use sha1::{Digest as _, Sha1};
 use crate::domain::{BlobMode, ChangedFile, ObjectId};
 use crate::git::{IgnoreRules, Tree};
 use crate::leaf::{Kept, Line, Recovery, Trajectory};
-use crate::sandbox::{Listing, Sandbox, SandboxError, WORKSPACE};
+use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 
 /// More bytes of new content than this in one step are not kept.
 const LIMIT: u64 = 256 * 1024 * 1024;
@@ -25,7 +25,7 @@ const BLOBS: &str = "kept/blobs";
 /// The name of the journal in a run's folder.
 const JOURNAL: &str = "kept/journal.jsonl";
 
-/// The paths that differ from base: their mode and blob, or none for a path of base that is gone.
+/// The paths that differ from base: their mode and blob, or none for a path of base that is gone. An empty folder is a submodule without a blob.
 pub(super) type Differences = BTreeMap<Vec<u8>, Option<(BlobMode, String)>>;
 
 /// Writes a run down, step by step.
@@ -34,6 +34,8 @@ pub(super) struct Keeper {
     blobs: PathBuf,
     known: HashSet<String>,
     by_products: IgnoreRules,
+    /// What `.git` had before the first step; the same in every new sandbox of the run.
+    git: HashSet<(Vec<u8>, String)>,
     messages: usize,
 }
 
@@ -48,8 +50,8 @@ pub(super) struct Resumable {
 }
 
 impl Keeper {
-    /// Begins a journal, or goes on with one that is there.
-    pub(super) fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, goes_on: bool) -> std::io::Result<Self> {
+    /// Begins a journal, or goes on with one that is there. `new` is the list of a sandbox into which nothing kept was put yet.
+    pub(super) fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, goes_on: bool, new: Vec<Entry>) -> std::io::Result<Self> {
         let blobs = folder.join(BLOBS);
         if !goes_on && blobs.exists() {
             std::fs::remove_dir_all(&blobs)?;
@@ -58,8 +60,9 @@ impl Keeper {
         let path = folder.join(JOURNAL);
         let mut options = OpenOptions::new();
         let journal = if goes_on { options.append(true) } else { options.write(true).create(true).truncate(true) }.open(path)?;
-        let mut keeper =
-            Self { journal, blobs, known: HashSet::new(), by_products: IgnoreRules::new(&[]), messages: trajectory.messages.len() };
+        let git = new.into_iter().filter(|entry| is_git(&entry.path)).map(|entry| (entry.path, entry.blob)).collect();
+        let (known, by_products) = (HashSet::new(), IgnoreRules::new(&[]));
+        let mut keeper = Self { journal, blobs, known, by_products, git, messages: trajectory.messages.len() };
         if !goes_on {
             keeper.write(&Line::Begin { base: base.to_string(), trajectory: Box::new(trajectory.clone()) })?;
         }
@@ -91,17 +94,27 @@ impl Keeper {
         let names = there.iter().map(|entry| entry.path.as_slice()).collect::<HashSet<_>>();
         let gone = base.entries.iter().filter(|(path, entry)| entry.mode != BlobMode::Submodule && !names.contains(path.as_slice()));
         let mut differences: Differences = gone.map(|(path, _)| (path.clone(), None)).collect();
+        let mut folders = Vec::new();
         for entry in &there {
             let Some(mode) = entry.mode else { continue };
             let is_kept = match base.entries.get(&entry.path) {
-                Some(before) => before.mode != mode || before.blob != entry.blob,
-                None => !self.by_products.leave_out(&entry.path),
+                Some(before) => before.mode != mode || (before.blob != entry.blob && mode != BlobMode::Submodule),
+                None if is_git(&entry.path) => !self.git.contains(&(entry.path.clone(), entry.blob.clone())),
+                None if self.by_products.leave_out(&entry.path) => {
+                    folders.extend(self.folder_that_stays(&entry.path));
+                    false
+                }
+                None => true,
             };
             if is_kept {
                 differences.insert(entry.path.clone(), Some((mode, entry.blob.clone())));
             }
         }
-        let wanted = differences.iter().filter(|(_, now)| now.as_ref().is_some_and(|(_, blob)| !self.known.contains(blob)));
+        for folder in folders {
+            differences.entry(folder).or_insert(Some((BlobMode::Submodule, String::new())));
+        }
+        let wanted =
+            differences.iter().filter(|(_, now)| now.as_ref().is_some_and(|(_, blob)| !blob.is_empty() && !self.known.contains(blob)));
         let wanted = wanted.map(|(path, _)| path.clone()).collect::<Vec<_>>();
         let taken = match sandbox.take(WORKSPACE, &wanted, LIMIT).await {
             Ok(taken) => taken,
@@ -114,9 +127,15 @@ impl Keeper {
             let blob = self.store(&file.content)?;
             differences.insert(file.path, Some((file.mode, blob)));
         }
-        let is_kept = |now: &Option<(BlobMode, String)>| now.as_ref().is_none_or(|(_, blob)| self.known.contains(blob));
+        let is_kept = |now: &Option<(BlobMode, String)>| now.as_ref().is_none_or(|(_, blob)| blob.is_empty() || self.known.contains(blob));
         differences.retain(|_, now| is_kept(now));
         Ok(to_json(&differences))
+    }
+
+    /// The folder around a by-product that is not one itself.
+    fn folder_that_stays(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let ends = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+        ends.map(|(end, _)| path[..end].to_vec()).find(|folder| !self.by_products.leave_out(&[folder, &b"/x"[..]].concat()))
     }
 
     fn store(&mut self, content: &[u8]) -> std::io::Result<String> {
@@ -161,7 +180,7 @@ pub(super) fn load(folder: &Path, base: &ObjectId) -> Option<Resumable> {
     let last = workspaces.iter().rev().find(|workspace| !workspace.is_null());
     let differences = last.map_or_else(|| Some(Differences::new()), from_json)?;
     let blobs = folder.join(BLOBS);
-    let is_whole = |blob: &String| std::fs::read(blobs.join(blob)).is_ok_and(|content| blob_name(&content) == *blob);
+    let is_whole = |blob: &String| blob.is_empty() || std::fs::read(blobs.join(blob)).is_ok_and(|content| blob_name(&content) == *blob);
     let whole = differences.values().flatten().all(|(_, blob)| is_whole(blob));
     if bytes < journal.len() {
         cut(&folder.join(JOURNAL), bytes).ok()?;
@@ -176,12 +195,16 @@ fn cut(path: &Path, bytes: usize) -> std::io::Result<()> {
 
 /// The kept files as changes, to be put over base in a new sandbox.
 pub(super) fn kept_files(folder: &Path, differences: &Differences) -> std::io::Result<Vec<ChangedFile>> {
-    let read = |blob: &String| std::fs::read(folder.join(BLOBS).join(blob));
+    let read = |blob: &String| if blob.is_empty() { Ok(Vec::new()) } else { std::fs::read(folder.join(BLOBS).join(blob)) };
     let files = differences.iter().map(|(path, now)| {
         let after = now.as_ref().map(|(mode, blob)| Ok::<_, std::io::Error>((*mode, read(blob)?))).transpose()?;
         Ok(ChangedFile { path: path.clone(), before: None, after })
     });
     files.collect()
+}
+
+fn is_git(path: &[u8]) -> bool {
+    path == b".git" || path.starts_with(b".git/")
 }
 
 fn changes_files(trajectory: &Trajectory) -> bool {
@@ -212,7 +235,8 @@ fn from_json(workspace: &Value) -> Option<Differences> {
             (Some(mode), Some(blob)) => Some((BlobMode::parse(mode.as_str()?)?, blob.as_str()?.to_owned())),
             _ => None,
         };
-        let is_name = now.as_ref().is_none_or(|(_, blob)| blob.len() == 40 && blob.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let is_hex = |blob: &str| blob.len() == 40 && blob.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_name = now.as_ref().is_none_or(|(mode, blob)| if *mode == BlobMode::Submodule { blob.is_empty() } else { is_hex(blob) });
         is_name.then_some((path, now))
     };
     workspace.as_array()?.iter().map(row).collect()
@@ -242,7 +266,7 @@ mod tests {
     fn kept(folder: &Path) -> (ObjectId, Vec<u8>, PathBuf) {
         let base = ObjectId::parse(&"a".repeat(40)).unwrap();
         let mut trajectory = begun();
-        let mut keeper = Keeper::open(folder, &base, &trajectory, false).unwrap();
+        let mut keeper = Keeper::open(folder, &base, &trajectory, false, Vec::new()).unwrap();
         for step in 0..2 {
             let before = trajectory.messages.len();
             take_step(&mut trajectory);
@@ -262,7 +286,7 @@ mod tests {
         for cut in first..=journal.len() {
             std::fs::write(folder.path().join(JOURNAL), &journal[..cut]).unwrap();
             let mut trajectory = load(folder.path(), &base).unwrap().trajectory;
-            let mut keeper = Keeper::open(folder.path(), &base, &trajectory, true).unwrap();
+            let mut keeper = Keeper::open(folder.path(), &base, &trajectory, true, Vec::new()).unwrap();
             let before = trajectory.messages.len();
             take_step(&mut trajectory);
             keeper.write(&Line::step(&trajectory, before, Value::Null).unwrap()).unwrap();
@@ -278,7 +302,7 @@ mod tests {
         assert!(load(folder.path(), &base).is_some());
         std::fs::write(&blob, b"").unwrap();
         assert!(load(folder.path(), &base).is_none());
-        Keeper::open(folder.path(), &base, &begun(), false).unwrap();
+        Keeper::open(folder.path(), &base, &begun(), false, Vec::new()).unwrap();
         assert!(!blob.exists(), "a run that starts over keeps nothing of the one before");
     }
 }

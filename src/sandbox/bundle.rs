@@ -42,16 +42,17 @@ fn entry(record: &[u8]) -> Result<Entry, String> {
     let path = fields.next().filter(|path| stays_inside(path)).ok_or_else(odd)?;
     let mode = match mode {
         "other" => None,
+        "folder" => Some(BlobMode::Submodule),
         "100644" | "100755" | "120000" => BlobMode::parse(mode),
         _ => return Err(odd()),
     };
     let named = blob.len() == 40 && blob.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     match (mode, named) {
-        (Some(_), false) => return Err(odd()),
-        (None, _) if blob != "-" => return Err(odd()),
+        (None | Some(BlobMode::Submodule), _) if blob != "-" => return Err(odd()),
+        (Some(mode), false) if mode != BlobMode::Submodule => return Err(odd()),
         _ => {}
     }
-    let blob = if mode.is_some() { blob.to_owned() } else { String::new() };
+    let blob = if blob == "-" { String::new() } else { blob.to_owned() };
     Ok(Entry { path: path.to_vec(), mode, size: size.parse().map_err(|_| odd())?, blob })
 }
 

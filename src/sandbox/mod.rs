@@ -74,8 +74,9 @@ pub struct TakenFile {
 pub enum Listing {
     /// Every content is read: what a patch is made from.
     Exact,
-    /// Contents that the file system calls unchanged since the last list are not read again (a write through a memory map can escape that): what is
-    /// kept after each step.
+    /// Contents that the file system calls unchanged since the last list are not read again (a write through a memory map can escape that), and
+    /// nothing is left out: `.git` is in it, and an empty folder stands as a submodule does in git, a path without content. What is kept after
+    /// each step.
     Quick,
 }
 

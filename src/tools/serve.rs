@@ -137,8 +137,10 @@ impl Room {
             Some("put") => put(body, payload),
             Some("list") => {
                 let mut nothing = tree::Known::default();
-                let known = if body.get("quick") == Some(&Value::Bool(true)) { &mut self.known } else { &mut nothing };
-                match folder(body).and_then(|folder| tree::list(&folder, known).map_err(|why| format!("{folder:?} can't be listed: {why}")))
+                let is_quick = body.get("quick") == Some(&Value::Bool(true));
+                let known = if is_quick { &mut self.known } else { &mut nothing };
+                match folder(body)
+                    .and_then(|folder| tree::list(&folder, known, is_quick).map_err(|why| format!("{folder:?} can't be listed: {why}")))
                 {
                     Ok(records) => Answer::WithBytes(records),
                     Err(error) => failed(error),

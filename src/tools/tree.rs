@@ -42,11 +42,12 @@ impl Known {
     }
 }
 
-/// The records `MODE SP SHA1 SP SIZE SP PATH NUL` of everything below `folder` but folders and whatever is named `.git`, sorted by path.
+/// The records `MODE SP SHA1 SP SIZE SP PATH NUL` of everything below `folder` but folders and whatever is named `.git`, sorted by path. `whole`
+/// leaves nothing out: `.git` is in it, and empty folders have the mode `folder`.
 ///
 /// # Errors
 /// When the folder itself can't be read.
-pub(super) fn list(folder: &Path, known: &mut Known) -> io::Result<Vec<u8>> {
+pub(super) fn list(folder: &Path, known: &mut Known, whole: bool) -> io::Result<Vec<u8>> {
     let mut records: Vec<(Vec<u8>, String)> = Vec::new();
     let mut folders = vec![PathBuf::new()];
     fs::read_dir(folder)?;
@@ -58,7 +59,9 @@ pub(super) fn list(folder: &Path, known: &mut Known) -> io::Result<Vec<u8>> {
                 continue;
             }
         };
-        for entry in entries.flatten().filter(|entry| entry.file_name() != ".git") {
+        let mut is_empty = true;
+        for entry in entries.flatten().filter(|entry| whole || entry.file_name() != ".git") {
+            is_empty = false;
             let path = inside.join(entry.file_name());
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(path);
@@ -66,6 +69,9 @@ pub(super) fn list(folder: &Path, known: &mut Known) -> io::Result<Vec<u8>> {
                 let record = record(&entry.path(), known);
                 records.push((path.into_os_string().into_vec(), record));
             }
+        }
+        if whole && is_empty && !inside.as_os_str().is_empty() {
+            records.push((inside.into_os_string().into_vec(), "folder - 0 ".to_owned()));
         }
     }
     records.sort_unstable();
@@ -221,8 +227,8 @@ mod tests {
         let mut known = Known::default();
         let mut listed = |text: &str| {
             fs::write(&path, text).unwrap();
-            let with = list(folder.path(), &mut known).unwrap();
-            assert_eq!(with, list(folder.path(), &mut Known::default()).unwrap());
+            let with = list(folder.path(), &mut known, true).unwrap();
+            assert_eq!(with, list(folder.path(), &mut Known::default(), true).unwrap());
             with
         };
         let (one, two) = (listed("one\n"), listed("two\n"));
@@ -250,12 +256,12 @@ mod tests {
         let path = folder.path().join("a.txt");
         fs::write(&path, "old").unwrap();
         let mut known = Known::default();
-        list(folder.path(), &mut known).unwrap();
+        list(folder.path(), &mut known, true).unwrap();
         assert_eq!(known.0.len(), 0, "changed a moment ago");
         let about = fs::metadata(&path).unwrap();
         known.0.insert(Known::identity(&about), "0123".to_owned());
-        assert!(String::from_utf8(list(folder.path(), &mut known).unwrap()).unwrap().contains("0123"));
+        assert!(String::from_utf8(list(folder.path(), &mut known, true).unwrap()).unwrap().contains("0123"));
         File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
-        assert!(!String::from_utf8(list(folder.path(), &mut known).unwrap()).unwrap().contains("0123"));
+        assert!(!String::from_utf8(list(folder.path(), &mut known, true).unwrap()).unwrap().contains("0123"));
     }
 }

@@ -105,6 +105,9 @@ const SCRIPT: &str = r##"{"content": "", "tool_calls": [{"name": "Write", "argum
 {"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "printf 'two\n' >> notes/a.txt; ln -s a.txt notes/link; printf '#!/bin/sh\n' > run.sh; chmod +x run.sh; printf 'x\\000\\377' > bytes.bin"}}, {"name": "Read", "arguments": {"file_path": "notes/a.txt"}}]}
 {"content": "", "tool_calls": [{"name": "Glob", "arguments": {"pattern": "**/*.txt"}}]}
 {"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "rm README.md bytes.bin; mv run.sh go.sh; printf 'three\n' >> notes/a.txt; wc -l < notes/a.txt > notes/count.txt"}}]}
+{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "mkdir -p empty/inner made/__pycache__; printf x > made/__pycache__/m.pyc; printf 'stashed\n' > stashed.txt; git add stashed.txt; git stash --quiet; git stash list | wc -l"}}]}
+{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "git stash pop --quiet; printf y > empty/inner/f.txt; printf z > made/g.txt; git add -A; git commit --quiet -m wip; git log --oneline | wc -l"}}]}
+{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "git log --oneline | wc -l > count-of-commits.txt; mv tallybook/money.py money.tmp; rm -r tallybook/__init__.py; git checkout --quiet HEAD -- tallybook; rm money.tmp"}}]}
 {"content": "", "tool_calls": [{"name": "Edit", "arguments": {"file_path": "tallybook/plan.py", "old_string": "    share = total // parts\n    return [share] * parts", "new_string": "    share, rest = divmod(total, parts)\n    return [share + 1] * rest + [share] * (parts - rest)"}}]}
 {"content": "done"}"##;
 
@@ -139,7 +142,7 @@ async fn patch_of(countdown: usize) -> (Vec<u8>, usize, usize) {
         pipeline::start_from_folder(&mut work, &Remote { url: bare.display().to_string(), credential: None, ca_file: None }).await.unwrap();
     pipeline::propose(&mut work, &start).await.map(|_| ()).unwrap();
     let trajectory: Trajectory = serde_json::from_slice(&std::fs::read(folder.path().join("run/trajectory.json")).unwrap()).unwrap();
-    assert_eq!(trajectory.steps.len(), 6);
+    assert_eq!(trajectory.steps.len(), 9);
     let left = countdown.load(Ordering::SeqCst);
     (std::fs::read(folder.path().join("run/patch.diff")).unwrap(), trajectory.frognano.recoveries.len(), left)
 }
@@ -177,7 +180,7 @@ async fn a_sandbox_lost_at_any_word_gives_the_same_patch() {
         assert_eq!(String::from_utf8_lossy(&patch), String::from_utf8_lossy(&undisturbed), "lost at word {moment}");
         recovered += recoveries;
     }
-    assert!(recovered >= words - 2, "{recovered} recoveries in {words} losses: the last words are those of taking the result out");
+    assert!(recovered + 3 >= words, "{recovered} recoveries in {words} losses: the last words are those of taking the result out");
 }
 
 /// `frognano-bot fix` on the sample project, the model being a server that a story can hold.
