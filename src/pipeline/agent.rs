@@ -24,7 +24,6 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
     {
         let after = start.mirror.tree(&commit).await?;
         tell_of_agent(work);
-        note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
     let folder = work.folder().await?;
