@@ -1,6 +1,7 @@
 //! Bash: one command of the model in a login shell, its output shown as the reference shows it.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(super) fn bash(room: &mut Room, args: &Args) -> Result<String, InputClosed> 
     shell.args(["-lc", &command]).current_dir(room.workdir.path());
     let (mut out, mut err) = (Head::new(limit), Head::new(limit));
     let timeout = Duration::from_secs_f64(seconds.clamp(0.1, MOST_SECONDS));
-    let ended = room.processes.run(shell, timeout, room.input.bell(), &mut out, &mut err);
+    let ended = room.processes.run(shell, timeout, room.bell.as_fd(), &mut out, &mut err);
     let (head, out, err) = match ended {
         Ok(Ended::Exited(code)) => (format!("Exit code: {code}"), out.folded(), err.folded()),
         Ok(Ended::TimedOut) => (format!("Timed out after {seconds:.1}s"), out.raw(), err.raw()),

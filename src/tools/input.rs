@@ -1,26 +1,27 @@
-//! Reads requests from stdin in a thread of its own, so that the end of the input is seen while a command runs.
+//! Reads requests from stdin, one at a time, in the thread that answers them: every hop to another thread would cost more than a Read does.
 //!
 //! What must hold: exactly the announced bytes after a line are taken for it, whatever becomes of the request; a line that can't be understood
-//! costs one error answer and nothing else; memory is bounded by [`MAX_LINE`] and a few chunks, not by what the other side sends.
+//! costs one error answer and nothing else; memory is bounded by [`MAX_LINE`], not by what the other side sends.
 
-use std::io::{self, BufRead, PipeReader, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
 
 use serde_json::Value;
 
 /// The longest line in bytes; a longer one is skipped and answered with an error.
 pub(super) const MAX_LINE: usize = 48 * 1024 * 1024;
-const CHUNK: usize = 256 * 1024;
+/// How much is read at once, in bytes.
+const CHUNK: usize = 64 * 1024;
 
 /// One line of the input.
-pub(super) enum Message {
+pub(super) enum Message<'input> {
     /// A JSON object with the bytes that were announced by its `bytes`.
     Request {
         /// The object.
         body: Value,
         /// The raw bytes after the line.
-        payload: Payload,
+        payload: Payload<'input>,
     },
     /// A line that is no request.
     Malformed {
@@ -34,59 +35,45 @@ pub(super) enum Message {
 }
 
 /// The raw bytes after a line. What is not read is consumed when it is dropped.
-#[derive(Default)]
-pub(super) struct Payload {
-    chunks: Option<Receiver<Vec<u8>>>,
-    current: io::Cursor<Vec<u8>>,
+pub(super) struct Payload<'input> {
+    stdin: &'input mut BufReader<File>,
     missing: u64,
 }
 
 /// The requests, in the order in which they came.
 pub(super) struct Input {
-    bell: PipeReader,
-    messages: Receiver<Message>,
+    stdin: BufReader<File>,
 }
 
 impl Input {
-    /// Starts the reading thread.
+    /// Takes stdin over.
     ///
     /// # Errors
-    /// When the thread or its pipe can't be made.
-    pub(super) fn start() -> io::Result<Self> {
-        let (bell, mut ring) = io::pipe()?;
-        let (sender, messages) = sync_channel(16);
-        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-            let mut stdin = io::stdin().lock();
-            while let Ok(Some((message, chunks))) = next_message(&mut stdin) {
-                let wanted = matches!(&message, Message::Request { payload, .. } if payload.missing > 0).then(|| missing(&message));
-                if sender.send(message).is_err() || ring.write_all(b"!").is_err() {
-                    return;
-                }
-                if let (Some(wanted), Some(chunks)) = (wanted, chunks)
-                    && !pass_on(&mut stdin, wanted, &chunks)
-                {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { bell, messages })
+    /// When it is closed.
+    pub(super) fn open() -> io::Result<Self> {
+        Ok(Self { stdin: BufReader::with_capacity(CHUNK, Self::bell()?) })
     }
 
-    /// Readable when a message is there; hung up when the input has ended.
-    pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// Stdin once more, to wait for: readable when more has come, hung up when the other side has closed it.
+    ///
+    /// # Errors
+    /// When stdin is closed.
+    pub(super) fn bell() -> io::Result<File> {
+        Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// Whether something was read already that [`Input::next`] has not given yet.
+    pub(super) fn has_more(&self) -> bool {
+        !self.stdin.buffer().is_empty()
     }
 
     /// The next message; none at the end of the input. Blocks until there is one.
-    pub(super) fn next(&mut self) -> Option<Message> {
-        self.bell.read_exact(&mut [0]).ok()?;
-        self.messages.recv().ok()
+    pub(super) fn next(&mut self) -> Option<Message<'_>> {
+        next_message(&mut self.stdin).ok().flatten()
     }
 }
 
-type Next = Option<(Message, Option<SyncSender<Vec<u8>>>)>;
-
-fn next_message(stdin: &mut impl BufRead) -> io::Result<Next> {
+fn next_message(stdin: &mut BufReader<File>) -> io::Result<Option<Message<'_>>> {
     let mut line = Vec::new();
     let taken = stdin.take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
     if taken == 0 {
@@ -96,45 +83,19 @@ fn next_message(stdin: &mut impl BufRead) -> io::Result<Next> {
         line.truncate(1024);
         stdin.skip_until(b'\n')?;
         let error = format!("the line is longer than {MAX_LINE} bytes");
-        return Ok(Some((Message::Malformed { id: leading_id(&line), error, is_tool_call: names_a_tool(&line) }, None)));
+        return Ok(Some(Message::Malformed { id: leading_id(&line), error, is_tool_call: names_a_tool(&line) }));
     }
     let body = match serde_json::from_slice::<Value>(&line) {
         Ok(body @ Value::Object(_)) => body,
-        Ok(_) => return Ok(Some((malformed(&line, "a request is a JSON object".to_owned()), None))),
-        Err(why) => return Ok(Some((malformed(&line, format!("the line is no JSON: {why}")), None))),
+        Ok(_) => return Ok(Some(malformed(&line, "a request is a JSON object".to_owned()))),
+        Err(why) => return Ok(Some(malformed(&line, format!("the line is no JSON: {why}")))),
     };
     let has_bytes = matches!(body.get("op").and_then(Value::as_str), Some("put" | "take"));
     let missing = body.get("bytes").and_then(Value::as_u64).filter(|_| has_bytes).unwrap_or(0);
-    if missing == 0 {
-        return Ok(Some((Message::Request { body, payload: Payload::default() }, None)));
-    }
-    let (sender, chunks) = sync_channel(4);
-    let payload = Payload { chunks: Some(chunks), current: io::Cursor::default(), missing };
-    Ok(Some((Message::Request { body, payload }, Some(sender))))
+    Ok(Some(Message::Request { body, payload: Payload { stdin, missing } }))
 }
 
-fn missing(message: &Message) -> u64 {
-    match message {
-        Message::Request { payload, .. } => payload.missing,
-        Message::Malformed { .. } => 0,
-    }
-}
-
-/// Hands `wanted` bytes over in chunks; false when the input ended before.
-fn pass_on(stdin: &mut impl Read, mut wanted: u64, chunks: &SyncSender<Vec<u8>>) -> bool {
-    while wanted > 0 {
-        let size = usize::try_from(wanted).map_or(CHUNK, |wanted| wanted.min(CHUNK));
-        let mut chunk = vec![0; size];
-        if stdin.read_exact(&mut chunk).is_err() {
-            return false;
-        }
-        wanted -= size as u64;
-        let _ = chunks.send(chunk);
-    }
-    true
-}
-
-fn malformed(line: &[u8], error: String) -> Message {
+fn malformed(line: &[u8], error: String) -> Message<'static> {
     Message::Malformed { id: leading_id(line), error, is_tool_call: false }
 }
 
@@ -156,21 +117,18 @@ fn names_a_tool(line: &[u8]) -> bool {
     String::from_utf8_lossy(&line[..line.len().min(256)]).contains("\"tool\"")
 }
 
-impl Read for Payload {
+impl Read for Payload<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut got = self.current.read(into)?;
+        let got = self.stdin.by_ref().take(self.missing).read(into)?;
         if got == 0 && self.missing > 0 && !into.is_empty() {
-            let next = self.chunks.as_ref().and_then(|chunks| chunks.recv().ok());
-            self.current =
-                io::Cursor::new(next.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the input ended inside the archive"))?);
-            got = self.current.read(into)?;
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the input ended inside the archive"));
         }
         self.missing -= got as u64;
         Ok(got)
     }
 }
 
-impl Drop for Payload {
+impl Drop for Payload<'_> {
     fn drop(&mut self) {
         let _ = io::copy(self, &mut io::sink());
     }

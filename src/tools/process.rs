@@ -93,7 +93,9 @@ impl Processes {
             poll_again(&mut waiting, PollTimeout::NONE)?;
             let rang = is_ready(&waiting[0]);
             let ready: Vec<bool> = waiting[2..].iter().map(is_ready).collect();
-            self.reap(None);
+            if is_ready(&waiting[1]) {
+                self.reap(None);
+            }
             let mut index = 0;
             self.leftovers.retain_mut(|pipe| {
                 index += 1;

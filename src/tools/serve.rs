@@ -4,7 +4,9 @@
 //! answers of `list` and `take`. The end of the input ends the program and everything it started: at once when a command has been running for
 //! a while; requests that were piped in as a whole still get their answers, for 2.5 seconds at most.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,7 +31,7 @@ pub(super) struct Room {
     /// What it started.
     pub processes: Processes,
     /// Where the end of the input shows.
-    pub input: Input,
+    pub bell: File,
     /// The contents that were named before.
     pub known: tree::Known,
 }
@@ -55,18 +57,21 @@ pub(super) fn serve(options: Options) -> Result<(), String> {
     if options.confine {
         confine::confine(&options.bounds)?;
     }
-    let input = Input::start().map_err(|why| format!("can't read the input: {why}"))?;
-    let mut room = Room { workdir: Workdir::new(workdir), limits: options.limits, processes, input, known: tree::Known::default() };
-    let ended = room.answer_all();
+    let input = Input::open().and_then(|input| Ok((input, Input::bell()?)));
+    let (mut input, bell) = input.map_err(|why| format!("can't read the input: {why}"))?;
+    let mut room = Room { workdir: Workdir::new(workdir), limits: options.limits, processes, bell, known: tree::Known::default() };
+    let ended = room.answer_all(&mut input);
     room.processes.end_all();
     ended.map_err(|why| format!("the answers can't be written: {why}"))
 }
 
 impl Room {
-    fn answer_all(&mut self) -> io::Result<()> {
+    fn answer_all(&mut self, input: &mut Input) -> io::Result<()> {
         loop {
-            self.processes.wait_for(self.input.bell())?;
-            let (head, bytes) = match self.input.next() {
+            if !input.has_more() {
+                self.processes.wait_for(self.bell.as_fd())?;
+            }
+            let (head, bytes) = match input.next() {
                 None => return Ok(()),
                 Some(Message::Malformed { id, error, is_tool_call: true }) => {
                     (json!({"id": id, "observation": format!("ValueError: {error}")}), Vec::new())
@@ -87,7 +92,7 @@ impl Room {
     }
 
     /// The answer's line and the raw bytes after it. A fault of our own is an answer too.
-    fn answer(&mut self, body: &Value, payload: Payload) -> Result<(Value, Vec<u8>), InputClosed> {
+    fn answer(&mut self, body: &Value, payload: Payload<'_>) -> Result<(Value, Vec<u8>), InputClosed> {
         let id = body.get("id").cloned().unwrap_or_default();
         let is_tool_call = body.get("tool").is_some();
         let answered = catch_unwind(AssertUnwindSafe(|| {
@@ -132,7 +137,7 @@ impl Room {
         Ok(observation.unwrap_or_else(|exception| exception.observation()))
     }
 
-    fn operate(&mut self, body: &Value, payload: Payload) -> Result<Answer, InputClosed> {
+    fn operate(&mut self, body: &Value, payload: Payload<'_>) -> Result<Answer, InputClosed> {
         Ok(match body.get("op").and_then(Value::as_str) {
             Some("put") => put(body, payload),
             Some("list") => {
@@ -170,7 +175,7 @@ impl Room {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut out, mut err) = (HeadAndTail::new(limit), HeadAndTail::new(limit));
         let started = Instant::now();
-        let ended = self.processes.run(command, Duration::from_millis(timeout), self.input.bell(), &mut out, &mut err);
+        let ended = self.processes.run(command, Duration::from_millis(timeout), self.bell.as_fd(), &mut out, &mut err);
         self.processes.end_all();
         let exit_code = match ended {
             Ok(Ended::Exited(code)) => Some(code),
@@ -183,7 +188,7 @@ impl Room {
     }
 }
 
-fn put(body: &Value, mut payload: Payload) -> Answer {
+fn put(body: &Value, mut payload: Payload<'_>) -> Answer {
     let folder = match bytes_are_named(body).and_then(|()| folder(body)) {
         Ok(folder) => folder,
         Err(error) => return failed(error),
@@ -197,7 +202,7 @@ fn put(body: &Value, mut payload: Payload) -> Answer {
     }
 }
 
-fn take(body: &Value, payload: Payload) -> Answer {
+fn take(body: &Value, payload: Payload<'_>) -> Answer {
     let asked = folder(body).and_then(|folder| {
         bytes_are_named(body)?;
         let limit = body.get("limit").and_then(Value::as_u64).ok_or("`take` needs a whole number `limit`")?;
