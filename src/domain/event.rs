@@ -78,6 +78,68 @@ pub struct Trigger {
     pub url: String,
 }
 
+/// The words that people may say to the service: `/frognano WORD` as the whole first line of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Work on the issue again.
+    Retry,
+    /// Stop what is going on.
+    Cancel,
+    /// Say how far it is.
+    Status,
+    /// Say which commands there are.
+    Help,
+    /// Work once more on an open pull request of ours, with the rest of the comment as the task.
+    Revise,
+}
+
+impl Command {
+    /// Every command.
+    pub const ALL: [Self; 5] = [Self::Retry, Self::Cancel, Self::Status, Self::Help, Self::Revise];
+
+    /// The word as people write it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Cancel => "cancel",
+            Self::Status => "status",
+            Self::Help => "help",
+            Self::Revise => "revise",
+        }
+    }
+
+    /// The command of this word; case and everything else must fit.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|command| command.word() == word)
+    }
+}
+
+/// What a review of a pull request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReviewState {
+    /// The reviewer would merge it.
+    Approved,
+    /// The reviewer wants it changed.
+    ChangesRequested,
+    /// Neither.
+    Commented,
+}
+
+/// What a person wrote: a comment, or a review.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The forge's own id of it, as text; empty where the payload has none.
+    pub id: String,
+    /// The text as it was sent.
+    pub text: String,
+    /// Which review it is; none for a plain comment.
+    pub review: Option<ReviewState>,
+}
+
 /// A delivery in the one form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
@@ -85,8 +147,16 @@ pub struct Event {
     pub verb: Verb,
     /// Why that verb, one sentence for the administrator who asks "why did the bot not react?".
     pub why: String,
-    /// The issue, where the event is about one.
+    /// The repository, where the event is about one.
+    pub repository: Option<RepoRef>,
+    /// The issue or pull request, where the event is about one.
     pub trigger: Option<Trigger>,
+    /// Whether [`Event::trigger`] is a pull request.
+    pub about_pull_request: bool,
+    /// Which command, for [`Verb::Command`].
+    pub command: Option<Command>,
+    /// What the person wrote, for [`Verb::Command`] and [`Verb::Feedback`].
+    pub note: Option<Note>,
     /// Who caused the event.
     pub actor: Option<Actor>,
 }

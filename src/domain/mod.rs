@@ -10,7 +10,7 @@ mod policy;
 mod test_paths;
 mod test_run;
 
-pub use event::{Actor, Event, RepoRef, Trigger, Verb};
+pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};

@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::rows::{CommentRow, IssueRow, RepositoryRow, User};
-use crate::domain::{Event, RepoRef, Trigger, Verb};
+use super::rows::{CommentRow, IssueRow, RepositoryRow, ReviewRow, User};
+use crate::domain::{Command, Event, Note, RepoRef, Trigger, Verb};
 
 /// What an event asks of us, with the reason in one sentence.
 pub(super) type Asked = (Verb, String);
@@ -87,7 +87,22 @@ impl Payload {
             read => read?,
         };
         let actor = self.part::<User>("sender").unwrap_or_default().map(|user| user.actor());
-        Ok(Event { verb, why, trigger, actor })
+        let repository = self.part::<RepositoryRow>("repository").unwrap_or_default().map(|repository| repository.reference(forge));
+        let note = if matches!(verb, Verb::Command | Verb::Feedback) { self.note()? } else { None };
+        let said = note.as_ref().filter(|_| verb == Verb::Command).and_then(|note| command(&note.text));
+        Ok(Event { verb, why, repository, trigger, about_pull_request: self.is_about_pull_request(), command: said, note, actor })
+    }
+
+    fn is_about_pull_request(&self) -> bool {
+        self.has("/pull_request") || self.has("/issue/pull_request") || self.is_true("is_pull")
+    }
+
+    /// The comment, or else the review.
+    fn note(&self) -> Result<Option<Note>, String> {
+        if let Some(comment) = self.part::<CommentRow>("comment")? {
+            return Ok(Some(comment.note()));
+        }
+        Ok(self.part::<ReviewRow>("review")?.map(ReviewRow::note))
     }
 
     /// Who sent the event, when that is one of our own accounts; logins compare without case.
@@ -105,27 +120,27 @@ impl Payload {
             return Ok(ignore("the comment was written by a bot or through an app: only people give commands"));
         }
         Ok(match command(&comment.body) {
-            Some(word) => (Verb::Command, format!("the comment's first line is the command `/frognano {word}`")),
+            Some(command) => (Verb::Command, format!("the comment's first line is the command `/frognano {}`", command.word())),
             None if on_pull_request => (Verb::Feedback, "a person commented on a pull request".to_owned()),
             None => ignore("the comment's first line is no command `/frognano WORD`"),
         })
     }
 }
 
-/// The word of a command: the whole first line is `/frognano` and one word of letters, nothing before it and no options after it.
-pub(super) fn command(text: &str) -> Option<&str> {
-    let word = text.lines().next()?.strip_prefix("/frognano ")?.trim();
-    (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic())).then_some(word)
+/// The command in a comment: the whole first line is `/frognano` and one of the words, nothing before it and no options after it.
+pub(super) fn command(text: &str) -> Option<Command> {
+    Command::of(text.lines().next()?.strip_prefix("/frognano ")?.trim())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Payload, command};
+    use crate::domain::Command;
 
     #[test]
     fn a_command_is_the_whole_first_line() {
-        assert_eq!(command("/frognano retry"), Some("retry"));
-        assert_eq!(command("/frognano  cancel \r\nthank you"), Some("cancel"));
+        assert_eq!(command("/frognano retry"), Some(Command::Retry));
+        assert_eq!(command("/frognano  cancel \r\nthank you"), Some(Command::Cancel));
         for text in [
             "",
             "/frognano",
@@ -136,6 +151,8 @@ mod tests {
             "`/frognano retry`",
             "please\n/frognano retry",
             "/frognano retry --force",
+            "/frognano Retry",
+            "/frognano merge",
             "/frognano retry\u{200b}",
         ] {
             assert_eq!(command(text), None, "{text:?}");

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::{Comment, ForgeError, PullRequest, Repository};
-use crate::domain::{Actor, Issue, RepoRef};
+use crate::domain::{Actor, Issue, Note, RepoRef, ReviewState};
 
 /// Reads null as the type's empty value.
 fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
@@ -99,6 +99,31 @@ impl IssueRow {
     }
 }
 
+/// A review of a pull request. GitHub says `state` and `body`, Gitea and Forgejo say `type` and `content` and give it no id.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct ReviewRow {
+    #[serde(default)]
+    id: Option<i64>,
+    #[serde(default, alias = "content", deserialize_with = "or_empty")]
+    body: String,
+    #[serde(default, alias = "type", deserialize_with = "or_empty")]
+    state: String,
+}
+
+impl ReviewRow {
+    pub(super) fn note(self) -> Note {
+        let state = self.state.to_ascii_lowercase();
+        let review = if state.ends_with("approved") {
+            ReviewState::Approved
+        } else if state.ends_with("rejected") || state == "changes_requested" || state == "request_changes" {
+            ReviewState::ChangesRequested
+        } else {
+            ReviewState::Commented
+        };
+        Note { id: self.id.map(|id| id.to_string()).unwrap_or_default(), text: self.body, review: Some(review) }
+    }
+}
+
 /// A comment.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct CommentRow {
@@ -114,6 +139,10 @@ pub(super) struct CommentRow {
 }
 
 impl CommentRow {
+    pub(super) fn note(self) -> Note {
+        Note { id: self.id.to_string(), text: self.body, review: None }
+    }
+
     pub(super) fn comment(self) -> Comment {
         Comment { id: self.id.to_string(), author: self.user.map(|user| user.login).unwrap_or_default(), body: self.body }
     }
