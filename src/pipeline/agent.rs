@@ -69,7 +69,7 @@ impl AgentRun {
 
     fn go_on(folder: PathBuf, kept: Resumable, why: &str) -> Self {
         let Resumable { mut trajectory, differences, has_ended } = kept;
-        let recovery = Recovery { before_step: trajectory.steps.len() as u64, why: why.to_owned() };
+        let recovery = Recovery { before_step: trajectory.steps.len() as u64, why: why.to_owned(), told: String::new(), in_order: false };
         tracing::info!(before_step = recovery.before_step, why, "the agent goes on in a new sandbox");
         trajectory.frognano.recoveries.push(recovery.clone());
         Self { folder, trajectory, differences, has_ended, recovery: Some(recovery) }

@@ -173,7 +173,7 @@ impl From<std::io::Error> for NotKept {
 /// Reads a kept run back; none when there is none, when it is of another base, or when what it names is not whole: then it starts over.
 pub(super) fn load(folder: &Path, base: &ObjectId) -> Option<Resumable> {
     let journal = std::fs::read(folder.join(JOURNAL)).ok()?;
-    let Kept { base: kept_base, trajectory, workspaces, has_ended, bytes } = Kept::read(&journal)?;
+    let Kept { base: kept_base, trajectory, workspaces, has_ended, bytes, .. } = Kept::read(&journal)?;
     if kept_base != base.as_str() {
         return None;
     }
