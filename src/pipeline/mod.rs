@@ -68,7 +68,7 @@ pub struct Settings {
     pub attribution: Attribution,
     /// The budgets of the agent.
     pub preset: Preset,
-    /// How often a run goes on in a new sandbox after its own was lost.
+    /// How often a run goes on in a new sandbox after its own or its worker was lost, over all restarts; stops in order do not count.
     pub max_recoveries: u32,
     /// What is too much to be kept after a step.
     pub kept: KeepLimits,

@@ -24,20 +24,12 @@ pub(super) struct Rules {
     git: HashSet<(Vec<u8>, String)>,
 }
 
-/// A path whose content is not kept yet.
-pub(super) struct Wanted {
-    /// The path.
-    pub path: Vec<u8>,
-    /// Its size in bytes, as listed.
-    pub size: u64,
-}
-
 /// A workspace beside base.
 pub(super) struct Seen {
     /// What differs.
     pub differences: Differences,
-    /// What of it is not kept yet.
-    pub wanted: Vec<Wanted>,
+    /// What of it is not kept yet, with the sizes that were listed, in bytes.
+    pub wanted: Vec<(Vec<u8>, u64)>,
     /// So many new files that git ignores are too large to be among the differences.
     pub left_out: u64,
 }
@@ -79,7 +71,7 @@ impl Rules {
                     let name = String::from_utf8_lossy(&entry.path);
                     return Err(format!("{name} has {} bytes, the largest file that is kept {}", entry.size, limits.file_bytes));
                 }
-                seen.wanted.push(Wanted { path: entry.path.clone(), size: entry.size });
+                seen.wanted.push((entry.path.clone(), entry.size));
             }
             seen.differences.insert(entry.path.clone(), Some((mode, entry.blob.clone())));
         }

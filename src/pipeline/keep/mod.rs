@@ -16,14 +16,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::domain::{BlobMode, ObjectId};
-use crate::git::{IgnoreRules, Tree, archives_of};
+use crate::domain::ObjectId;
+use crate::git::{IgnoreRules, Packing, Tree};
 use crate::leaf::{Line, Recovery, Trajectory};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 
 use super::Stop;
 use blobs::Blobs;
-use differences::{Rules, Seen, Wanted, change, fold};
+use differences::{Rules, Seen, change, fold};
 
 pub(super) use differences::Differences;
 pub(super) use find::{Found, Resumable, find};
@@ -154,7 +154,7 @@ impl Keeper {
     /// Keeps the wanted contents, piece by piece; the inner error says what is too much.
     async fn bring_out(
         &mut self,
-        wanted: Vec<Wanted>,
+        wanted: Vec<(Vec<u8>, u64)>,
         differences: &mut Differences,
         sandbox: &mut dyn Sandbox,
     ) -> Result<Result<(), String>, NotKept> {
@@ -214,46 +214,41 @@ impl From<std::io::Error> for NotKept {
 
 /// Puts the kept files over base in a new sandbox, piece by piece.
 pub(super) async fn put_back(folder: &Path, differences: &Differences, sandbox: &mut dyn Sandbox) -> Result<(), Stop> {
-    let there = differences.iter().filter_map(|(path, now)| now.as_ref().map(|(mode, blob)| (path, *mode, blob)));
-    let (mut piece, mut bytes) = (Vec::new(), 0);
-    for (path, mode, blob) in there {
-        let file = folder.join(BLOBS).join(blob);
-        let content = if blob.is_empty() { Vec::new() } else { tokio::fs::read(&file).await.map_err(|error| Stop::disk(&file, &error))? };
-        bytes += weight(content.len() as u64);
-        piece.push((path, mode, content));
-        if bytes >= PIECE {
-            put(std::mem::take(&mut piece), sandbox).await?;
-            bytes = 0;
-        }
+    let blobs = folder.join(BLOBS);
+    let disk = |error: std::io::Error| Stop::disk(&blobs, &error);
+    let mut there = Vec::new();
+    for (path, now) in differences {
+        let Some((mode, blob)) = now else { continue };
+        let bytes = if blob.is_empty() { 0 } else { std::fs::metadata(blobs.join(blob)).map_err(disk)?.len() };
+        there.push(((path, *mode, blob, bytes), bytes));
     }
-    put(piece, sandbox).await
-}
-
-async fn put(files: Vec<(&Vec<u8>, BlobMode, Vec<u8>)>, sandbox: &mut dyn Sandbox) -> Result<(), Stop> {
-    let archives = archives_of(files.iter().map(|(path, mode, content)| (path.as_slice(), *mode, content.as_slice())))?;
-    drop(files);
-    for archive in archives {
-        sandbox.put(archive).await?;
+    for piece in pieces(there) {
+        let mut archive = Packing::with_room(piece.iter().map(|(.., bytes)| 2 * ENVELOPE + *bytes as usize).sum());
+        for (path, mode, blob, bytes) in piece {
+            match blob.as_str() {
+                "" => archive.add(path, mode, 0, std::io::empty())?,
+                blob => archive.add(path, mode, bytes, File::open(blobs.join(blob)).map_err(disk)?)?,
+            }
+        }
+        sandbox.put(archive.finish()?).await?;
     }
     Ok(())
 }
 
-/// A file in an archive, about.
-const fn weight(bytes: u64) -> u64 {
-    const ENVELOPE: u64 = 1024;
-    bytes.saturating_add(ENVELOPE)
-}
+/// What a file needs in an archive besides its content, in bytes, about.
+const ENVELOPE: usize = 1024;
 
-/// The paths in groups of at most a piece, a larger file alone.
-fn pieces(wanted: Vec<Wanted>) -> Vec<Vec<Vec<u8>>> {
-    let (mut pieces, mut bytes) = (Vec::<Vec<Vec<u8>>>::new(), u64::MAX);
-    for Wanted { path, size } in wanted {
-        bytes = bytes.saturating_add(weight(size));
+/// Things with their sizes in groups of at most a piece, a larger one alone.
+fn pieces<T>(sized: Vec<(T, u64)>) -> Vec<Vec<T>> {
+    let (mut pieces, mut sum) = (Vec::<Vec<T>>::new(), u64::MAX);
+    for (thing, bytes) in sized {
+        let bytes = bytes.saturating_add(ENVELOPE as u64);
+        sum = sum.saturating_add(bytes);
         match pieces.last_mut() {
-            Some(piece) if bytes <= PIECE => piece.push(path),
+            Some(piece) if sum <= PIECE => piece.push(thing),
             _ => {
-                pieces.push(vec![path]);
-                bytes = weight(size);
+                pieces.push(vec![thing]);
+                sum = bytes;
             }
         }
     }

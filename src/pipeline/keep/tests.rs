@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
+use crate::domain::BlobMode;
 use crate::git::TreeEntry;
 use crate::leaf::{Observation, Step, Task, TurnRecord};
 
@@ -163,7 +164,7 @@ fn by_products_are_kept_where_they_are_small_and_caches_are_not() {
     let compare = |there: &[Entry]| {
         let seen = rules.compare(&tree, there, &limits, |blob| blob.starts_with('9'))?;
         let text = |path: &Vec<u8>| String::from_utf8(path.clone()).unwrap();
-        let wanted = seen.wanted.iter().map(|wanted| text(&wanted.path)).collect::<Vec<_>>();
+        let wanted = seen.wanted.iter().map(|(path, _)| text(path)).collect::<Vec<_>>();
         Ok::<_, String>((seen.differences.keys().map(text).collect::<Vec<_>>(), wanted, seen.left_out))
     };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -190,8 +191,8 @@ fn by_products_are_kept_where_they_are_small_and_caches_are_not() {
 
 #[test]
 fn contents_come_in_pieces() {
-    let wanted = |sizes: &[u64]| sizes.iter().map(|size| Wanted { path: size.to_string().into_bytes(), size: *size }).collect::<Vec<_>>();
-    let sizes = |wanted: Vec<Wanted>| pieces(wanted).iter().map(Vec::len).collect::<Vec<_>>();
+    let wanted = |sizes: &[u64]| sizes.iter().map(|size| ((), *size)).collect::<Vec<_>>();
+    let sizes = |wanted: Vec<((), u64)>| pieces(wanted).iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(sizes(wanted(&[])), Vec::<usize>::new());
     assert_eq!(sizes(wanted(&[1, 2, PIECE, 1, PIECE / 2, PIECE / 2, u64::MAX])), [2, 1, 2, 1, 1]);
     assert_eq!(sizes(wanted(&vec![0; 20_000])), [8192, 8192, 3616]);
