@@ -1,16 +1,15 @@
 //! A lost sandbox or worker costs at most the step that was under way: whatever is lost and whenever, the patch is the same.
 
+#[path = "recovery/bounds.rs"]
+mod bounds;
+#[path = "recovery/programs.rs"]
+mod programs;
 #[path = "recovery/world.rs"]
 pub mod world;
 
-use std::path::Path;
-use std::process::{Child, Command as Program, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use frognano_bot::demo::model_server::ModelServer;
-use frognano_bot::demo::project;
-use frognano_bot::model::{RestartOn, Script, Scripted};
 use world::{Blow, NEVER, Run, Striking};
 
 /// Files of every kind changed, made, moved, deleted, over several steps; each step builds on the one before.
@@ -64,66 +63,4 @@ async fn a_sandbox_killed_at_any_word_gives_the_same_patch() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_killed_at_any_word_gives_the_same_patch() {
     struck_at_every_word(Blow::Worker, true).await;
-}
-
-/// `frognano-bot fix` on the sample project, the model being a server that a story can hold.
-fn fix(folder: &Path, args: &[&str]) -> Child {
-    let mut command = Program::new(env!("CARGO_BIN_EXE_frognano-bot"));
-    command.arg("fix").args(args).current_dir(folder).env("TMPDIR", folder.join("tmp"));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn report(output: &std::process::Output) -> serde_json::Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
-}
-
-fn place() -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    std::fs::create_dir(place.path().join("tmp")).unwrap();
-    std::fs::write(place.path().join("issue.md"), format!("# {}\n\n{}", project::issue_title(), project::issue_body())).unwrap();
-    project::make_bare(&place.path().join("repo")).unwrap();
-    place
-}
-
-async fn model() -> ModelServer {
-    ModelServer::start(Scripted::new(Script::parse(project::SCRIPT).unwrap(), RestartOn::Conversation)).await.unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fix_that_was_killed_at_any_turn_is_gone_on_with_and_repeated_without_a_model() {
-    let whole = place();
-    let server = model().await;
-    let order = ["--repo", "repo", "--issue", "issue.md", "--model", "scripted", "--out", "out", "--json", "--model-url"];
-    let run = |folder: &Path, url: &str| fix(folder, &[&order[..], &[url]].concat());
-    let undisturbed = run(whole.path(), &server.base_url).wait_with_output().unwrap();
-    assert_eq!(report(&undisturbed)["outcome"], "proposed");
-    let patch = std::fs::read(whole.path().join("out/patch.diff")).unwrap();
-    let turns = server.requests().len();
-
-    for turn in 0..turns {
-        let place = place();
-        let server = model().await;
-        let reached = server.hold(turn);
-        let mut killed = run(place.path(), &server.base_url);
-        reached.await.unwrap();
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        let resumed = fix(place.path(), &["--resume", "out", "--json"]).wait_with_output().unwrap();
-        assert_eq!(resumed.status.code(), Some(0), "turn {turn}: {}", String::from_utf8_lossy(&resumed.stderr));
-        assert_eq!(std::fs::read(place.path().join("out/patch.diff")).unwrap(), patch, "turn {turn}");
-        assert_eq!(server.requests().len(), turns + 1, "turn {turn}: the turn that was under way is asked again, no other");
-    }
-
-    let asked = server.requests().len();
-    let replayed = fix(whole.path(), &["--replay", "out", "--json"]).wait_with_output().unwrap();
-    assert_eq!(replayed.status.code(), Some(0), "{}", String::from_utf8_lossy(&replayed.stderr));
-    assert_eq!((report(&replayed)["same_patch"].as_bool(), report(&replayed)["steps"].as_u64()), (Some(true), Some(turns as u64)));
-    assert_eq!(server.requests().len(), asked);
-
-    std::fs::write(whole.path().join("out/patch.diff"), b"another").unwrap();
-    let differs = fix(whole.path(), &["--replay", "out", "--json"]).wait_with_output().unwrap();
-    assert_eq!((differs.status.code(), report(&differs)["same_patch"].as_bool()), (Some(1), Some(false)));
-    for args in [["--resume", "nowhere"], ["--replay", "nowhere"]] {
-        assert_eq!(fix(whole.path(), &args).wait_with_output().unwrap().status.code(), Some(2));
-    }
 }

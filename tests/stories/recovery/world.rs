@@ -32,6 +32,8 @@ pub enum Blow {
     Sandbox,
     /// The one who works with it.
     Worker,
+    /// Nothing: the worker is asked to stop.
+    Stop,
 }
 
 /// Strikes at words of the agent's sandboxes, counted over all of them.
@@ -40,21 +42,38 @@ pub struct Striking {
     /// Strikes once this many words are said; the word is lost, or only its answer.
     pub countdown: AtomicUsize,
     pub after_the_word: bool,
-    /// So many words lie between the strikes to come; none: one strike.
-    pub again: Option<usize>,
+    /// Only calls of tools count as words.
+    pub calls_only: bool,
+    /// The countdowns to further strikes, the last one first.
+    pub then: Mutex<Vec<usize>>,
     worker_is_dead: Notify,
+    stop: Notify,
 }
 
 impl Striking {
     pub fn new(blow: Blow, countdown: usize, after_the_word: bool) -> Self {
-        Self { blow, countdown: AtomicUsize::new(countdown), after_the_word, again: None, worker_is_dead: Notify::new() }
+        Self {
+            blow,
+            countdown: AtomicUsize::new(countdown),
+            after_the_word,
+            calls_only: false,
+            then: Mutex::default(),
+            worker_is_dead: Notify::new(),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Strikes before calls of tools.
+    pub fn at_calls(blow: Blow, countdown: usize, then: &[usize]) -> Arc<Self> {
+        let then = Mutex::new(then.iter().rev().copied().collect());
+        Arc::new(Self { calls_only: true, then, ..Self::new(blow, countdown, false) })
     }
 
     /// Whether this word is the one.
     fn comes(&self) -> bool {
         let comes = self.countdown.fetch_sub(1, Ordering::SeqCst) == 1;
-        if let (true, Some(again)) = (comes, self.again) {
-            self.countdown.store(again, Ordering::SeqCst);
+        if let Some(next) = self.then.lock().unwrap().pop_if(|_| comes) {
+            self.countdown.store(next, Ordering::SeqCst);
         }
         comes
     }
@@ -68,8 +87,9 @@ struct Struck {
 
 impl Struck {
     /// Counts one of the two moments of a word; whether it was struck.
-    async fn moment(&mut self, is_after: bool) -> bool {
-        if is_after != self.striking.after_the_word || !self.striking.comes() {
+    async fn moment(&mut self, is_call: bool, is_after: bool) -> bool {
+        let counts = is_after == self.striking.after_the_word && (is_call || !self.striking.calls_only);
+        if !counts || !self.striking.comes() {
             return false;
         }
         match self.striking.blow {
@@ -79,6 +99,10 @@ impl Struck {
                 self.striking.worker_is_dead.notify_one();
                 std::future::pending::<()>().await;
             }
+            Blow::Stop => {
+                self.striking.stop.notify_one();
+                std::future::pending::<()>().await;
+            }
         }
         true
     }
@@ -86,10 +110,13 @@ impl Struck {
 
 /// An answer of one who was killed over it does not come.
 macro_rules! word {
-    ($self:ident, $word:expr) => {{
-        $self.moment(false).await;
+    ($self:ident, $word:expr) => {
+        word!($self, false, $word)
+    };
+    ($self:ident, $is_call:literal, $word:expr) => {{
+        $self.moment($is_call, false).await;
         let answer = $word.await;
-        if $self.moment(true).await { Err(SandboxError::Lost("killed before it answered".to_owned())) } else { answer }
+        if $self.moment($is_call, true).await { Err(SandboxError::Lost("killed before it answered".to_owned())) } else { answer }
     }};
 }
 
@@ -105,7 +132,7 @@ impl Sandbox for Struck {
         word!(self, self.inner.put_into(folder, tar))
     }
     async fn call(&mut self, tool: &str, args: &serde_json::Value) -> Result<String, SandboxError> {
-        word!(self, self.inner.call(tool, args))
+        word!(self, true, self.inner.call(tool, args))
     }
     async fn run(&mut self, command: &Command) -> Result<Ran, SandboxError> {
         word!(self, self.inner.run(command))
@@ -234,7 +261,7 @@ impl Run {
         let file = File::local("http://localhost/".parse().unwrap(), "script");
         let mut parts = app::assemble(&file, self.folder.path(), places, model, Arc::new(SystemClock), None).await.unwrap();
         (parts.settings.kept, parts.settings.max_recoveries) = (self.limits.clone(), self.max_recoveries);
-        let mut record = self.remembered.clone();
+        let (mut record, cancel) = (self.remembered.clone(), CancellationToken::new());
         let checkpoint = self.remembered.0.lock().unwrap().clone();
         let mut work = Work {
             parts: &parts,
@@ -246,7 +273,7 @@ impl Run {
             issue_url: String::new(),
             checkpoint,
             report: Report::default(),
-            cancel: CancellationToken::new(),
+            cancel: cancel.clone(),
             stage_began: None,
         };
         let url = self.path("project.git").display().to_string();
@@ -254,8 +281,14 @@ impl Run {
             let start = pipeline::start_from_folder(&mut work, &Remote { url, credential: None, ca_file: None }).await?;
             pipeline::propose(&mut work, &start).await.map(|_| ())
         };
+        let stopping = async {
+            striking.stop.notified().await;
+            cancel.cancel();
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             solved = solved => Some(solved),
+            () = stopping => None,
             () = striking.worker_is_dead.notified() => None,
         }
     }
@@ -280,11 +313,6 @@ impl Run {
     pub fn trajectory(&self) -> Trajectory {
         serde_json::from_slice(&std::fs::read(self.path("run/trajectory.json")).unwrap()).unwrap()
     }
-}
-
-/// Nothing is struck.
-pub fn peace() -> Arc<Striking> {
-    Arc::new(Striking::new(Blow::Worker, NEVER, false))
 }
 
 pub const NEVER: usize = 1_000_000;
