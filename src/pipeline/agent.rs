@@ -169,6 +169,9 @@ impl AgentRun {
         }
         match ended {
             Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(saver.put_down("it was stopped", Stop::Shutdown).await)),
+            Ok(trajectory) if trajectory.exit_reason == Some(ExitReason::LlmQueryError) => {
+                Ok(saver.keeper.stopped("the model failed").await.map(|()| trajectory).map_err(disk))
+            }
             Ok(trajectory) if may_go_on(&trajectory) => Ok(Ok(trajectory)),
             Ok(trajectory) => Ok(saver.keeper.end(&trajectory).await.map(|()| trajectory).map_err(disk)),
             Err(error @ LeafError::ModelDown { .. }) => Ok(Err(saver.put_down("the model's server did not answer", stop_of(error)).await)),

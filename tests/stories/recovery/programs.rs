@@ -122,10 +122,10 @@ fn a_kept_run_that_is_refused_starts_over_with_the_first_line_of_its_script() {
     let damage_journal = |kept: &Path| std::fs::write(kept.join("journal.jsonl"), "{}\n").unwrap();
     let lose_checkpoint = |kept: &Path| std::fs::remove_file(kept.join("checkpoint.json")).unwrap();
     let harms: [(Harm, &str); 4] = [
-        (&|_| {}, "the worker was lost"),
+        (&|_| {}, "the model failed"),
         (&damage_blobs, "starts over, since its kept files are damaged"),
         (&damage_journal, "starts over, since its journal is damaged"),
-        (&lose_checkpoint, "the worker was lost"),
+        (&lose_checkpoint, "the model failed"),
     ];
     let mut patches = Vec::new();
     for (harm, why) in harms {
@@ -136,6 +136,7 @@ fn a_kept_run_that_is_refused_starts_over_with_the_first_line_of_its_script() {
         let trajectory: Trajectory = serde_json::from_slice(&std::fs::read(place.path().join("out/trajectory.json")).unwrap()).unwrap();
         assert_eq!(trajectory.steps.len(), 3, "{why}");
         assert!(trajectory.frognano.recoveries[0].why.contains(why), "{:?}", trajectory.frognano.recoveries);
+        assert_eq!(trajectory.frognano.recoveries[0].in_order, why == "the model failed");
         assert!(report(&resumed)["notes"].to_string().contains(why), "{}", report(&resumed)["notes"]);
         patches.push(std::fs::read_to_string(place.path().join("out/patch.diff")).unwrap());
     }
