@@ -183,6 +183,7 @@ pub async fn assemble(
         attribution: file.attribution(),
         preset: preset(file)?,
         max_recoveries: file.run.max_recoveries,
+        kept: pipeline::KeepLimits::default(),
         seed: file.run.seed,
         test_time: Duration::from_secs(file.run.test_seconds),
         test_override: test_command,

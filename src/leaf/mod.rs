@@ -12,6 +12,7 @@ mod reading;
 mod run;
 mod schemas;
 mod stuck;
+mod telling;
 mod tokenizer;
 mod trajectory;
 

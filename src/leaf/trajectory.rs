@@ -115,6 +115,12 @@ pub struct Recovery {
     pub before_step: u64,
     /// What was lost.
     pub why: String,
+    /// What the model is told of it, with the first result after it; empty for nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub told: String,
+    /// The run had been stopped in order: nothing failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
 }
 
 /// How the turns of a run were read, counted.
@@ -191,6 +197,13 @@ pub struct Progress {
     pub context_tokens: u64,
 }
 
+/// The conversation before a step.
+pub(super) struct Mark {
+    messages: usize,
+    context_tokens: u64,
+    readings: Readings,
+}
+
 impl TurnReading {
     pub(super) const fn of(kind: Kind) -> Self {
         Self { kind, channel: None, forms: BTreeMap::new(), drafts: 0, mentions: 0, not_understood: String::new(), text_bytes: 0 }
@@ -241,6 +254,22 @@ impl Trajectory {
             partial: true,
             frognano: Ours { version: env!("CARGO_PKG_VERSION").to_owned(), ..Ours::default() },
         }
+    }
+
+    /// Where the conversation stands before a step.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { messages: self.messages.len(), context_tokens: self.context_tokens, readings: self.frognano.readings.clone() }
+    }
+
+    /// A step that could not be kept is not finished: the conversation is as it was, and what there is of the step is kept aside.
+    pub(super) fn take_back(&mut self, before: Mark) {
+        self.messages.truncate(before.messages);
+        self.context_tokens = before.context_tokens;
+        self.frognano.readings = before.readings;
+        self.frognano.interrupted = self.steps.pop();
+        self.frognano.turns.pop();
+        self.n_steps = self.steps.len() as u64;
+        self.final_message.clear();
     }
 
     /// The figures for people.

@@ -89,7 +89,8 @@ async fn fill_before(mirror: &Mirror, base: &Tree, changed: &mut [ChangedFile]) 
     Ok(())
 }
 
-async fn ignore_rules(mirror: &Mirror, base: &Tree) -> Result<IgnoreRules, Stop> {
+/// What git ignores at base, besides what is never part of a patch.
+pub(super) async fn ignore_rules(mirror: &Mirror, base: &Tree) -> Result<IgnoreRules, Stop> {
     let files = base.entries.iter().filter(|(path, entry)| {
         matches!(entry.mode, BlobMode::File | BlobMode::Executable) && (path.as_slice() == b".gitignore" || path.ends_with(b"/.gitignore"))
     });

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::app;
 use crate::config::File;
 use crate::domain::{IssueText, RunId, SystemClock};
-use crate::leaf::Kept;
 use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
+use crate::pipeline;
 use crate::store::Checkpoint;
 
 use super::Prepared;
@@ -75,9 +75,11 @@ impl Order {
     }
 
     /// Everything that the run needs.
-    pub(super) async fn prepare(self, out: PathBuf, checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
-        let journal = if goes_on { std::fs::read(out.join("kept/journal.jsonl")).ok() } else { None };
-        let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.steps.len());
+    pub(super) async fn prepare(self, out: PathBuf, mut checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
+        let kept = if goes_on { pipeline::kept_run(&out) } else { None };
+        let kept = kept.filter(|(base, _)| checkpoint.base.as_ref().is_none_or(|known| known == base));
+        let done = kept.as_ref().map_or(0, |(_, steps)| *steps);
+        checkpoint.base = checkpoint.base.or(kept.map(|(base, _)| base));
         let model = self.client(done).map_err(|why| vec![why])?;
         self.prepare_with(out, checkpoint, model).await
     }
