@@ -9,7 +9,7 @@ use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
-use crate::publish::text;
+use crate::publish::{endings, text};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError};
 use crate::store::AgentSummary;
 
@@ -215,12 +215,13 @@ fn note_what_was_left_out(notes: &mut Vec<String>, task: &TaskText) {
 }
 
 fn nothing(exit_reason: Option<ExitReason>) -> Stop {
-    match exit_reason {
-        Some(ExitReason::Agent) | None => Stop::no_patch(NoPatch::NothingChanged, "the agent ended its work without changing anything"),
-        Some(reason) => {
-            Stop::no_patch(NoPatch::BudgetSpent, format!("a budget of the run was spent ({}) before anything was changed", reason.name()))
-        }
-    }
+    let ending = exit_reason.unwrap_or(ExitReason::Agent);
+    let reason = match ending {
+        ExitReason::Agent => NoPatch::NothingChanged,
+        ExitReason::Stuck => NoPatch::Stuck,
+        _ => NoPatch::BudgetSpent,
+    };
+    Stop::no_patch(reason, endings::without_a_change(ending))
 }
 
 fn stop_of(error: LeafError) -> Stop {
