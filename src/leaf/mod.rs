@@ -26,7 +26,7 @@ pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};
 pub use schemas::tools;
 pub use tokenizer::Tokenizer;
-pub use trajectory::{Observation, Ours, Progress, Readings, Recovery, Step, Task, Trajectory, TurnReading, TurnRecord};
+pub use trajectory::{Budgets, Observation, Ours, Progress, Readings, Recovery, Step, Task, Trajectory, TurnReading, TurnRecord};
 
 /// The budgets of a run. The default is what was evaluated; other values are options.
 #[derive(Debug, Clone, PartialEq, Eq)]

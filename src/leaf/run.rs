@@ -10,7 +10,7 @@ use super::context::Context;
 use super::history::{self, Arguments};
 use super::reading::{self, Asks, Call, Reading};
 use super::stuck::is_stuck;
-use super::trajectory::{Observation, Step, Trajectory, TurnReading, TurnRecord};
+use super::trajectory::{Budgets, Observation, Step, Trajectory, TurnReading, TurnRecord};
 use super::{LeafError, Observer, Preset};
 use crate::config::ParseToolCalls;
 use crate::domain::{Clock, ExitReason};
@@ -68,6 +68,7 @@ impl<'a> Run<'a> {
         let context = Context::of(&trajectory.messages, &trajectory.tools, counted, limit, preset.tokenizer.clone());
         with.model.name().clone_into(&mut trajectory.frognano.model);
         trajectory.frognano.parse_tool_calls = with.model.parse_tool_calls();
+        trajectory.frognano.budgets = Some(Budgets::of(preset));
         trajectory.frognano.interrupted = None;
         trajectory.exit_reason = None;
         trajectory.error = None;

@@ -1,11 +1,12 @@
 //! The record of a run: the reference's own fields, so that the ecosystem's readers work, and ours under one key.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{prompt, schemas};
+use super::{Preset, prompt, schemas};
 use crate::config::ParseToolCalls;
 use crate::domain::ExitReason;
 use crate::model::qwen::{Channel, Form, Kind};
@@ -94,6 +95,9 @@ pub struct Ours {
     /// Who reads the calls out of the model's text.
     #[serde(default)]
     pub parse_tool_calls: ParseToolCalls,
+    /// The budgets that held; none in the records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
     /// How the turns were read, counted.
     #[serde(default)]
     pub readings: Readings,
@@ -106,6 +110,23 @@ pub struct Ours {
     /// Each time that the run went on in a new sandbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recoveries: Vec<Recovery>,
+}
+
+/// The budgets that a run had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budgets {
+    /// Turns.
+    pub max_steps: u64,
+    /// Seconds for the whole run.
+    pub max_seconds: u64,
+    /// Generated tokens a turn.
+    pub max_tokens_per_turn: u64,
+    /// Tokens of the conversation.
+    pub max_context: u64,
+    /// A turn that was cut at its cap was answered once by a note.
+    pub retry_cut_turns: bool,
+    /// So many steps in a row with the same calls and the same answers ended the run; none: never.
+    pub stuck_after: Option<u64>,
 }
 
 /// A lost sandbox or worker, and where the run went on.
@@ -191,6 +212,33 @@ pub struct Progress {
     pub context_tokens: u64,
 }
 
+impl Budgets {
+    pub(super) const fn of(preset: &Preset) -> Self {
+        Self {
+            max_steps: preset.max_steps,
+            max_seconds: preset.max_time.as_secs(),
+            max_tokens_per_turn: preset.max_tokens_per_turn,
+            max_context: preset.max_context_tokens,
+            retry_cut_turns: preset.retry_cut_turns,
+            stuck_after: preset.stuck_after,
+        }
+    }
+
+    /// The preset with these budgets instead of its own.
+    #[must_use]
+    pub fn hold_in(&self, preset: Preset) -> Preset {
+        Preset {
+            max_steps: self.max_steps,
+            max_time: Duration::from_secs(self.max_seconds),
+            max_tokens_per_turn: self.max_tokens_per_turn,
+            max_context_tokens: self.max_context,
+            retry_cut_turns: self.retry_cut_turns,
+            stuck_after: self.stuck_after,
+            ..preset
+        }
+    }
+}
+
 impl TurnReading {
     pub(super) const fn of(kind: Kind) -> Self {
         Self { kind, channel: None, forms: BTreeMap::new(), drafts: 0, mentions: 0, not_understood: String::new(), text_bytes: 0 }
@@ -251,9 +299,15 @@ impl Trajectory {
         Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
     }
 
+    /// How many of its turns the model's server answered with a message.
+    #[must_use]
+    pub fn answered(&self) -> usize {
+        self.frognano.turns.iter().filter(|turn| !turn.was_unread()).count()
+    }
+
     /// The model's answers, turn by turn, as a server gave them: a script of them makes the same run again. A turn that no server could read is
-    /// a failure again, twice since it is asked again; behind the last turn the context is full, so that a run that ended without an answer of
-    /// the model's (refused, out of time) ends there with its work kept.
+    /// a failure again, twice since it is asked again; the turn whose call ended the run as `tool_error` is among them. Behind the last one the
+    /// context is full, so that a run that ended without an answer of the model's (refused, out of time) ends there with its work kept.
     #[must_use]
     pub fn answers(&self) -> Vec<ScriptLine> {
         let turns = self.steps.iter().zip(&self.frognano.turns);
@@ -268,7 +322,16 @@ impl Trajectory {
                 usage: turn.usage.map_or(ScriptUsage::Absent, |usage| ScriptUsage::Given(json!(usage))),
             }]
         });
-        answers.chain([refusal(400, "the kept answers end here", "exceed_context_size_error")]).collect()
+        let last = self.interrupted_by_a_tool().map(|step| ScriptLine::Message {
+            message: step.assistant.clone(),
+            finish_reason: Some(json!("tool_calls")),
+            usage: ScriptUsage::Absent,
+        });
+        answers.chain(last).chain([refusal(400, "the kept answers end here", "exceed_context_size_error")]).collect()
+    }
+
+    fn interrupted_by_a_tool(&self) -> Option<&Step> {
+        self.frognano.interrupted.as_ref().filter(|_| self.exit_reason == Some(ExitReason::ToolError))
     }
 
     /// As JSON with the reference's keys in its order.
@@ -312,5 +375,14 @@ mod tests {
         }
         let status = |line: &ScriptLine| if let ScriptLine::Error { status, .. } = line { *status } else { 200 };
         assert_eq!(trajectory.answers().iter().map(status).collect::<Vec<_>>(), [500, 500, 200, 400]);
+        assert_eq!(trajectory.answered(), 1);
+
+        let interrupted = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]});
+        trajectory.frognano.interrupted = Some(Step { step: 2, assistant: interrupted.clone(), observations: Vec::new() });
+        assert_eq!(trajectory.answers().len(), 4, "a turn that was cancelled is asked again");
+        trajectory.exit_reason = Some(ExitReason::ToolError);
+        let answers = trajectory.answers();
+        assert_eq!(answers.iter().map(status).collect::<Vec<_>>(), [500, 500, 200, 200, 400]);
+        assert!(matches!(&answers[3], ScriptLine::Message { message, .. } if *message == interrupted));
     }
 }

@@ -4,6 +4,7 @@ mod model;
 mod order;
 mod python;
 mod replay;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -63,7 +63,7 @@ impl Order {
     /// Everything that the run needs.
     pub(super) async fn prepare(self, out: PathBuf, checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
         let journal = if goes_on { std::fs::read(out.join("kept/journal.jsonl")).ok() } else { None };
-        let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.steps.len());
+        let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.answered());
         let model = self.client(done).map_err(|why| vec![why])?;
         self.prepare_with(out, checkpoint, model).await
     }
