@@ -2,6 +2,7 @@
 
 mod place;
 mod replay;
+mod settings;
 
 use std::fs;
 use std::process::Command;
