@@ -7,6 +7,7 @@
 mod context;
 mod history;
 mod journal;
+mod lost;
 mod prompt;
 mod reading;
 mod run;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::history::{self, Arguments};
+use super::lost;
 use super::reading::{self, Asks, Call, Reading};
 use super::stuck::is_stuck;
 use super::trajectory::{Budgets, Observation, Step, Trajectory, TurnReading, TurnRecord};
@@ -310,6 +311,7 @@ impl<'a> Run<'a> {
             }
             Kind::Native | Kind::Final | Kind::Truncated => {}
         }
+        lost::tell_of(model, reading);
         if reading.drafts + reading.mentions > 0 {
             let (drafts, mentions) = (reading.drafts, reading.mentions);
             tracing::debug!(

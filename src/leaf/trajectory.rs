@@ -149,6 +149,9 @@ pub struct Readings {
     pub drafts: u64,
     /// Openings of calls that were quoted or part of a sentence.
     pub mentions: u64,
+    /// The turns of which the server dropped text.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub turns_with_lost_text: u64,
 }
 
 /// How a turn was read.
@@ -169,8 +172,11 @@ pub struct TurnReading {
     /// What of a malformed turn was not understood.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub not_understood: String,
-    /// The bytes of all its texts as received. Far fewer than its generated tokens stand for is a text that the server's parser dropped.
+    /// The bytes of all its texts as received.
     pub text_bytes: u64,
+    /// So many of its generated tokens stand for no text that was received: the server's parser dropped it. 0 for a small gap, which says nothing.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub lost_tokens: u64,
 }
 
 /// The figures of a turn.
@@ -241,7 +247,16 @@ impl Budgets {
 
 impl TurnReading {
     pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind, channel: None, forms: BTreeMap::new(), drafts: 0, mentions: 0, not_understood: String::new(), text_bytes: 0 }
+        Self {
+            kind,
+            channel: None,
+            forms: BTreeMap::new(),
+            drafts: 0,
+            mentions: 0,
+            not_understood: String::new(),
+            text_bytes: 0,
+            lost_tokens: 0,
+        }
     }
 }
 
@@ -264,6 +279,7 @@ impl Readings {
         }
         self.drafts += reading.drafts;
         self.mentions += reading.mentions;
+        self.turns_with_lost_text += u64::from(reading.lost_tokens > 0);
     }
 }
 
@@ -346,6 +362,11 @@ impl Trajectory {
 fn refusal(status: u16, message: &str, kind: &str) -> ScriptLine {
     let body = json!({"error": {"code": status, "message": message, "type": kind}});
     ScriptLine::Error { status, retry_after: None, body }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn reason_or_running<S: Serializer>(reason: &Option<ExitReason>, serializer: S) -> Result<S::Ok, S::Error> {
