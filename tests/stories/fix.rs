@@ -1,5 +1,6 @@
 //! `frognano-bot fix`: every way it can end has its exit status and its report, and nothing is left behind.
 
+mod counted;
 mod place;
 mod replay;
 mod settings;

@@ -22,6 +22,7 @@ use crate::pipeline::{self, Record, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::text;
 use crate::store::Checkpoint;
+use crate::telemetry;
 
 use super::progress::Bar;
 use super::{asked_to_stop, print, say, usage};
@@ -70,7 +71,11 @@ pub(super) struct Fix {
 }
 
 impl Fix {
+    /// Its log, with the counters, is for who asks for it: people see the progress.
     pub(super) async fn run(self) -> ExitCode {
+        if std::env::var_os("RUST_LOG").is_some() {
+            telemetry::start();
+        }
         if let Some(folder) = &self.replay {
             return replay::run(folder, self.json).await;
         }

@@ -60,7 +60,7 @@ impl Place {
     }
 
     fn spawn(&self, command: &mut Command) -> Child {
-        command.current_dir(self.path()).env("TMPDIR", self.path().join("tmp"));
+        command.current_dir(self.path()).env("TMPDIR", self.path().join("tmp")).env("RUST_LOG", "frognano_bot=info");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
