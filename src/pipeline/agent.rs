@@ -254,6 +254,7 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
+    changes::put_into_trajectory(&work.folder().await?, &diff).await?;
     if work.checkpoint.candidate.as_ref() != Some(&commit) {
         // What an earlier run's tests said is about another patch.
         work.checkpoint.tests_after = None;

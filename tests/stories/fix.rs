@@ -21,6 +21,8 @@ fn a_proposal_and_then_no_patch_in_the_same_folder() {
     assert_eq!(place.written(), ["kept", "patch.diff", "pull-request.md", "report.json", "trajectory.json"]);
     assert!(!fs::read_to_string(place.path().join("out/pull-request.md")).unwrap().contains("#0"));
     place.git(&["apply", "--check", "../out/patch.diff"]);
+    let patch = fs::read_to_string(place.path().join("out/patch.diff")).unwrap();
+    assert_eq!(place.json("trajectory.json")["output_patch"], patch, "the reference's readers look for it there");
 
     let (status, report) = place.fix(&[END], &[]);
     assert_eq!((status, &report["outcome"], &report["reason"]), (3, &"no_patch".into(), &"nothing_changed".into()), "{report}");
