@@ -220,6 +220,17 @@ fn a_run_without_a_patch_has_none_again() {
 }
 
 #[test]
+fn a_circle_without_a_change_is_called_one() {
+    let place = Place::new();
+    place.budgets("stuck_after = 2");
+    let (status, report) = place.fix(&[READ, READ, END], &["--config", "frognano.toml"]);
+    assert_eq!((status, &report["outcome"], &report["reason"]), (3, &json!("no_patch"), &json!("stuck")), "{report}");
+    assert!(report["detail"].as_str().unwrap().contains("round in circles"), "{report}");
+    let (status, told) = place.replay();
+    assert_eq!((status, &told["reason"], &told["repeated_ending"]), (0, &json!("stuck"), &json!("stuck")), "{told}");
+}
+
+#[test]
 fn a_run_with_nothing_to_repeat_says_so() {
     let place = Place::new();
     let said = || {
