@@ -4,6 +4,7 @@
 //! request before, unchanged; no user message follows the first; every call that is sent back has its result; a fault of the server or the
 //! sandbox ends a run as an error that keeps the trajectory, never as an ending of the model's.
 
+mod budgets;
 mod context;
 mod history;
 mod journal;
@@ -22,12 +23,13 @@ use async_trait::async_trait;
 
 use crate::sandbox::{Sandbox, SandboxError};
 
+pub use budgets::Budgets;
 pub use journal::{Kept, Line};
 pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};
 pub use schemas::tools;
 pub use tokenizer::Tokenizer;
-pub use trajectory::{Budgets, Observation, Ours, Progress, Readings, Recovery, Step, Task, Trajectory, TurnReading, TurnRecord};
+pub use trajectory::{Observation, Ours, Progress, Readings, Recovery, Step, Task, Trajectory, TurnReading, TurnRecord};
 
 /// The budgets of a run. The default is what was evaluated; other values are options.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! The record of a run: the reference's own fields, so that the ecosystem's readers work, and ours under one key.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{Preset, prompt, schemas};
+use super::{Budgets, prompt, schemas};
 use crate::config::ParseToolCalls;
 use crate::domain::ExitReason;
 use crate::model::qwen::{Channel, Form, Kind};
@@ -112,23 +111,6 @@ pub struct Ours {
     pub recoveries: Vec<Recovery>,
 }
 
-/// The budgets that a run had.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budgets {
-    /// Turns.
-    pub max_steps: u64,
-    /// Seconds for the whole run.
-    pub max_seconds: u64,
-    /// Generated tokens a turn.
-    pub max_tokens_per_turn: u64,
-    /// Tokens of the conversation.
-    pub max_context: u64,
-    /// A turn that was cut at its cap was answered once by a note.
-    pub retry_cut_turns: bool,
-    /// So many steps in a row with the same calls and the same answers ended the run; none: never.
-    pub stuck_after: Option<u64>,
-}
-
 /// A lost sandbox or worker, and where the run went on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
@@ -216,33 +198,6 @@ pub struct Progress {
     pub tools: Vec<String>,
     /// The tokens of the conversation.
     pub context_tokens: u64,
-}
-
-impl Budgets {
-    pub(super) const fn of(preset: &Preset) -> Self {
-        Self {
-            max_steps: preset.max_steps,
-            max_seconds: preset.max_time.as_secs(),
-            max_tokens_per_turn: preset.max_tokens_per_turn,
-            max_context: preset.max_context_tokens,
-            retry_cut_turns: preset.retry_cut_turns,
-            stuck_after: preset.stuck_after,
-        }
-    }
-
-    /// The preset with these budgets instead of its own.
-    #[must_use]
-    pub fn hold_in(&self, preset: Preset) -> Preset {
-        Preset {
-            max_steps: self.max_steps,
-            max_time: Duration::from_secs(self.max_seconds),
-            max_tokens_per_turn: self.max_tokens_per_turn,
-            max_context_tokens: self.max_context,
-            retry_cut_turns: self.retry_cut_turns,
-            stuck_after: self.stuck_after,
-            ..preset
-        }
-    }
 }
 
 impl TurnReading {
