@@ -222,7 +222,8 @@ fn model_endpoint(config: &Config) -> Endpoint {
     Endpoint::Http { base_url: model.url.to_string(), api_key: config.model_key.clone(), ca_bundle: model.ca_file.clone() }
 }
 
-fn model_settings(file: &File) -> model::Settings {
+/// What the model is asked with, as configured.
+pub(crate) fn model_settings(file: &File) -> model::Settings {
     model::Settings {
         name: file.model.name.clone(),
         temperature: file.run.temperature,

@@ -114,7 +114,7 @@ fn read_secrets(forge: &Forge, folder: &Path, complaints: &mut Vec<String>) -> O
 }
 
 impl File {
-    /// A file without forges, for work on a local repository; its secrets are not read.
+    /// A file for work on a local repository: its forges are left aside, and no secret is read.
     ///
     /// # Errors
     /// Every complaint at once.
@@ -123,7 +123,7 @@ impl File {
         let placed = |complaints: Vec<String>| {
             complaints.into_iter().map(|complaint| format!("{}: {complaint}", path.display())).collect::<Vec<_>>()
         };
-        let file = parse_every_section(&text).map_err(placed)?;
+        let file = Self { forges: Vec::new(), ..parse_every_section(&text).map_err(placed)? };
         let complaints = file.complaints();
         if complaints.is_empty() { Ok(file) } else { Err(placed(complaints)) }
     }

@@ -11,7 +11,7 @@ use super::history::{self, Arguments};
 use super::reading::{self, Asks, Call, Reading};
 use super::stuck::is_stuck;
 use super::trajectory::{Observation, Recovery, Step, Trajectory, TurnRecord};
-use super::{LeafError, Observer, Preset, telling};
+use super::{Budgets, LeafError, Observer, Preset, telling};
 use crate::domain::{Clock, ExitReason};
 use crate::model::qwen::Tools;
 use crate::model::{Model, ModelError, Turn, TurnRequest};
@@ -67,6 +67,7 @@ impl<'a> Run<'a> {
         let context = Context::of(&trajectory.messages, &trajectory.tools, counted, limit, preset.tokenizer.clone());
         with.model.name().clone_into(&mut trajectory.frognano.model);
         trajectory.frognano.parse_tool_calls = with.model.parse_tool_calls();
+        trajectory.frognano.budgets = Some(Budgets::of(preset));
         trajectory.frognano.interrupted = None;
         trajectory.exit_reason = None;
         trajectory.error = None;

@@ -1,5 +1,6 @@
 //! What the log hears of how turns were read.
 
+use super::lost;
 use super::trajectory::TurnReading;
 use crate::config::ParseToolCalls;
 use crate::model::Model;
@@ -39,6 +40,7 @@ pub(super) fn tell_of(reading: &TurnReading, model: &dyn Model) {
         }
         Kind::Native | Kind::Final | Kind::Truncated => {}
     }
+    lost::tell_of(model, reading);
     if reading.drafts + reading.mentions > 0 {
         let (drafts, mentions) = (reading.drafts, reading.mentions);
         tracing::debug!(

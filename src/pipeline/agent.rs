@@ -9,7 +9,7 @@ use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
-use crate::publish::text;
+use crate::publish::{endings, text};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
 
@@ -284,12 +284,13 @@ fn note_what_was_left_out(notes: &mut Vec<String>, task: &TaskText) {
 }
 
 fn nothing(exit_reason: Option<ExitReason>) -> Stop {
-    match exit_reason {
-        Some(ExitReason::Agent) | None => Stop::no_patch(NoPatch::NothingChanged, "the agent ended its work without changing anything"),
-        Some(reason) => {
-            Stop::no_patch(NoPatch::BudgetSpent, format!("a budget of the run was spent ({}) before anything was changed", reason.name()))
-        }
-    }
+    let ending = exit_reason.unwrap_or(ExitReason::Agent);
+    let reason = match ending {
+        ExitReason::Agent => NoPatch::NothingChanged,
+        ExitReason::Stuck => NoPatch::Stuck,
+        _ => NoPatch::BudgetSpent,
+    };
+    Stop::no_patch(reason, endings::without_a_change(ending))
 }
 
 fn stop_of(error: LeafError) -> Stop {
@@ -322,6 +323,7 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
+    changes::put_into_trajectory(&work.folder().await?, &diff).await?;
     if work.checkpoint.candidate.as_ref() != Some(&commit) {
         // What an earlier run's tests said is about another patch.
         work.checkpoint.tests_after = None;

@@ -204,11 +204,11 @@ pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, St
     Ok(candidate)
 }
 
-/// The commit and the finished steps of a run that was broken off in this folder, if it can be gone on with.
+/// The commit of a run and how many turns the model's server answered in it, where it was broken off in this folder and can be gone on with.
 #[must_use]
 pub fn kept_run(folder: &Path) -> Option<(ObjectId, usize)> {
     match keep::find(folder, None) {
-        keep::Found::Run(kept) => Some((ObjectId::parse(&kept.base)?, kept.trajectory.steps.len())),
+        keep::Found::Run(kept) => Some((ObjectId::parse(&kept.base)?, kept.trajectory.answered())),
         keep::Found::Nothing | keep::Found::Refused { .. } => None,
     }
 }
