@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
+use crate::config::{Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Forge, Inbound, gitea, github};
 use crate::git::{Git, Mirrors, which};
@@ -86,7 +86,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let mut complaints = Vec::new();
     let (mut inbound, mut forges) = (HashMap::new(), HashMap::new());
     for (entry, secrets) in file.forges.iter().zip(&config.forges) {
-        match forge(entry, secrets, &file.service.label) {
+        match forge(entry, secrets, &file.service.label, clock.clone()) {
             Ok((ears, hands)) => {
                 inbound.insert(entry.name.clone(), ears);
                 forges.insert(entry.name.clone(), hands);
@@ -234,7 +234,11 @@ fn model_settings(file: &File) -> model::Settings {
 
 /// The addresses that the service itself reaches, the forges and the model: a sandbox must prove that it does not.
 async fn reachable_for_us(file: &File) -> Vec<Target> {
-    let urls = file.forges.iter().flat_map(|forge| [forge.url.clone(), forge.api_base()]).chain([file.model.url.clone()]);
+    let urls = file
+        .forges
+        .iter()
+        .flat_map(|forge| [forge.url.clone(), forge.service_url().clone(), forge.api_base()])
+        .chain([file.model.url.clone()]);
     let mut targets = Vec::new();
     for url in urls {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
@@ -287,20 +291,31 @@ fn beside_this_program() -> PathBuf {
 
 type EarsAndHands = (Arc<dyn Inbound>, Arc<dyn Forge>);
 
-fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str) -> Result<EarsAndHands, String> {
+fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str, clock: Arc<dyn Clock>) -> Result<EarsAndHands, String> {
     let settings = crate::forge::Settings {
         name: entry.name.clone(),
         api_base: entry.api_base(),
-        git_base: entry.url.clone(),
-        token: secrets.token.clone(),
+        git_base: entry.service_url().clone(),
+        web_base: entry.internal_url.as_ref().map(|_| entry.url.clone()),
+        token: match &secrets.access {
+            Access::Token(token) => token.clone(),
+            Access::App { .. } => secrecy::SecretString::default(),
+        },
         ca_bundle: read_ca(entry.ca_file.as_deref())?,
         ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
         pause: Arc::new(crate::forge::Sleep),
+        clock,
     };
     let webhook = secrets.webhook.clone();
     let (name, label) = (entry.name.clone(), label.to_owned());
     Ok(match entry.kind {
-        ForgeKind::Github => (Arc::new(github::Inbound::new(name, webhook, label, Vec::new())?), Arc::new(github::Client::new(settings)?)),
+        ForgeKind::Github => {
+            let client = match &secrets.access {
+                Access::Token(_) => github::Client::new(settings)?,
+                Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
+            };
+            (Arc::new(github::Inbound::new(name, webhook, label, Vec::new())?), Arc::new(client))
+        }
         ForgeKind::Gitea => {
             (Arc::new(gitea::Inbound::new(name, gitea::Kind::Gitea, webhook, label, Vec::new())?), Arc::new(gitea::Client::new(settings)?))
         }

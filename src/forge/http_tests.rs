@@ -194,3 +194,44 @@ async fn a_private_authority_is_trusted_only_where_it_is_configured() {
     let error = ask(None).await.unwrap_err();
     assert!(matches!(&error, ForgeError::Unavailable { message, .. } if message.contains("certificate")), "{error:?}");
 }
+
+#[tokio::test]
+async fn who_asks_after_a_limit_waits_as_well_and_does_not_ask() {
+    let late = |seconds: &str| Reply::Answer(429, vec![("retry-after", seconds.to_owned())], vec![]);
+    let canned = Canned::new(vec![late("3600"), answer(200, "{}")]).await;
+    let http = http(&canned);
+    for _ in 0..2 {
+        let error = http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap_err();
+        assert!(matches!(error, ForgeError::Unavailable { retry_after_ms: Some(3_600_000), .. }), "{error:?}");
+    }
+    assert_eq!((canned.lines().len(), canned.pauses()), (1, vec![]));
+}
+
+#[tokio::test]
+async fn the_last_call_of_an_allowance_is_answered_and_the_next_one_waits_for_its_end() {
+    let date = httpdate(0);
+    let headers = vec![("date", date), ("x-ratelimit-remaining", "0".to_owned()), ("x-ratelimit-reset", "20".to_owned())];
+    let canned = Canned::new(vec![Reply::Answer(200, headers, b"{}".to_vec()), answer(200, "{}")]).await;
+    let http = http(&canned);
+    for _ in 0..2 {
+        http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap();
+    }
+    assert_eq!((canned.lines().len(), canned.pauses()), (2, vec![20]));
+}
+
+fn httpdate(seconds: i64) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).unwrap();
+    time.format(&time::format_description::well_known::Rfc2822).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_still_holds_is_not_sent_again() {
+    let tagged = Reply::Answer(200, vec![("etag", "W/\"1\"".to_owned())], b"[1]".to_vec());
+    let canned = Canned::new(vec![tagged, answer(304, ""), answer(200, "[2]")]).await;
+    let http = http(&canned).conditional();
+    for expected in [json!([1]), json!([1]), json!([2])] {
+        assert_eq!(http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap(), expected);
+    }
+    let sent = canned.seen().iter().map(|seen| seen.header("if-none-match").map(str::to_owned)).collect::<Vec<_>>();
+    assert_eq!(sent, [None, Some("W/\"1\"".to_owned()), Some("W/\"1\"".to_owned())]);
+}

@@ -7,10 +7,13 @@ mod address;
 mod answer;
 #[cfg(test)]
 mod canned;
+mod credentials;
+mod etags;
 mod find;
 pub mod gitea;
 pub mod github;
 mod http;
+mod limits;
 mod payload;
 mod rows;
 mod signature;
@@ -224,6 +227,6 @@ pub trait Forge: Send + Sync {
     async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError>;
     /// Closes a pull request (used when the forge would not make it a draft).
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
-    /// How git reads and writes the repository.
-    fn git_access(&self, repo: &RepoRef) -> GitAccess;
+    /// How git reads and writes the repository, now: the token may run out within the hour.
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError>;
 }

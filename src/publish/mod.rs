@@ -117,7 +117,7 @@ pub async fn propose(
     body: &str,
 ) -> Result<PullRequest, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
-    let access = to.forge.git_access(to.repo);
+    let access = to.forge.git_access(to.repo).await?;
     let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
     mirror.push(&remote, commit, to.branch).await?;
     let pull_request = match to.forge.find_pull_request(to.repo, to.branch).await? {

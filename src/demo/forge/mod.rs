@@ -24,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
+pub use github::Tried;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
@@ -71,7 +72,7 @@ impl Forge {
         let mut state = self.state();
         let login = state.login(login)?;
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        state.tokens.insert(token.to_owned(), Token { login, scopes });
+        state.tokens.insert(token.to_owned(), Token { login, scopes, repositories: None, ends_ms: None });
         Ok(())
     }
 

@@ -50,6 +50,10 @@ pub struct Token {
     pub login: String,
     /// `all`, `repo`, or entries like `read:issue`, `write:repository` (GitHub: `write:issues`, `write:contents`, `write:pull_requests`).
     pub scopes: BTreeSet<String>,
+    /// The ids of the only repositories that it reaches; none: all that the account does.
+    pub repositories: Option<BTreeSet<u64>>,
+    /// When it ends, in milliseconds since the epoch.
+    pub ends_ms: Option<i64>,
 }
 
 /// A label of a repository or organisation.
@@ -268,6 +272,7 @@ pub struct State {
     pub(super) outbox: Vec<Delivery>,
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
+    pub(super) app: Option<super::github::App>,
     clock: Arc<dyn Clock>,
     last_id: u64,
 }
@@ -283,6 +288,7 @@ impl State {
             outbox: Vec::new(),
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
+            app: None,
             clock,
             last_id: 100,
         }
@@ -302,6 +308,11 @@ impl State {
 
     pub(super) fn now_ms(&self) -> i64 {
         self.clock.now_ms()
+    }
+
+    /// What this token is, unless it has ended.
+    pub(super) fn live_token(&self, token: &str) -> Option<&Token> {
+        self.tokens.get(token).filter(|token| token.ends_ms.is_none_or(|ends| self.now_ms() < ends))
     }
 
     /// The account with this login.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::is_draft_title;
 use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
-use crate::forge::address::{git_access, owner_and_name};
+use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
@@ -58,6 +58,11 @@ impl Client {
     pub fn new(settings: Settings) -> Result<Self, String> {
         let http = Http::new(&settings, "token", &[("accept", "application/json")])?;
         Ok(Self { settings, http, labelled: Mutex::default() })
+    }
+
+    /// With the address that people have.
+    fn told(&self, pull_request: PullRequest) -> PullRequest {
+        PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
     }
 
     async fn issue_row(&self, repo: &RepoRef, number: i64) -> Result<IssueRow, ForgeError> {
@@ -216,7 +221,7 @@ impl Forge for Client {
             self.http.list(what.clone(), &["repos", owner, name, "pulls"], &[("state", "open".to_owned())], PAGES).await?;
         let complete = open.complete;
         match open.rows.into_iter().find(|row| row.is_from(repo, head)) {
-            Some(row) => Ok(Some(row.pull_request(is_draft_title))),
+            Some(row) => Ok(Some(self.told(row.pull_request(is_draft_title)))),
             None if complete => Ok(None),
             None => Err(ForgeError::Unreadable { what, message: "there are more than can be searched".to_owned() }),
         }
@@ -229,7 +234,7 @@ impl Forge for Client {
         let body = json!({"head": draft.head, "base": draft.base, "title": title, "body": draft.body});
         let path = ["repos", owner, name, "pulls"];
         let call = Call::new(what, Method::POST, &path).creating(body);
-        Ok(self.http.ask::<PullRow>(&call).await?.pull_request(is_draft_title))
+        Ok(self.told(self.http.ask::<PullRow>(&call).await?.pull_request(is_draft_title)))
     }
 
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -240,8 +245,8 @@ impl Forge for Client {
         self.http.send(&Call::new(what, Method::PATCH, &path).with(json!({"state": "closed"}))).await.map(drop)
     }
 
-    fn git_access(&self, repo: &RepoRef) -> GitAccess {
-        git_access(&self.settings, repo, GIT_USER)
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError> {
+        Ok(git_access(&self.settings, repo, GIT_USER, self.settings.token.clone()))
     }
 }
 

@@ -1,10 +1,14 @@
 //! GitHub's API as Enterprise Server has it under `/api/v3`, as far as the service and its stories need it (forges.md, section 2.3).
 
+mod app;
 mod issues;
 mod pulls;
 pub(super) mod shape;
 
 use serde_json::{Value, json};
+
+pub(super) use app::App;
+pub use app::Tried;
 
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
@@ -22,6 +26,9 @@ const BODY_CAP: usize = 65_536;
 
 /// Answers a request; none when GitHub, as far as it is known here, has no such path.
 pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answer> {
+    if let Some(answer) = introduced(ask).ok().and_then(|()| app::answer(state, ask, path)) {
+        return Some(answer);
+    }
     let admitted = introduced(ask).and_then(|()| caller(state, ask));
     match admitted {
         Ok(caller) => route(state, ask, &caller, path).map(|answer| answer.unwrap_or_else(|refusal| refusal)),
@@ -69,7 +76,7 @@ fn introduced(ask: &Ask) -> Result<(), Answer> {
 
 fn caller(state: &State, ask: &Ask) -> Result<Caller, Answer> {
     let Some(value) = ask.header("authorization") else { return Ok(Caller::visitor()) };
-    let token = value.strip_prefix("Bearer ").and_then(|token| state.tokens.get(token.trim()));
+    let token = value.strip_prefix("Bearer ").and_then(|token| state.live_token(token.trim()));
     token.cloned().map(Caller::with).ok_or_else(|| refuse(401, "Bad credentials"))
 }
 
@@ -112,7 +119,10 @@ fn demand(caller: &Caller, what: &str, write: bool) -> Result<(), Answer> {
 
 /// The repository is there and not hidden from the caller.
 fn seen(state: &State, caller: &Caller, found: Option<usize>) -> Result<usize, Answer> {
-    let visible = |&position: &usize| state.repositories[position].permission(&caller.login) >= Permission::Read;
+    let visible = |&position: &usize| {
+        let repository = &state.repositories[position];
+        caller.reaches(repository) && repository.permission(&caller.login) >= Permission::Read
+    };
     found.filter(visible).ok_or_else(not_found)
 }
 
