@@ -190,8 +190,19 @@ pub async fn assemble(
         limits,
         runs: data.join("runs"),
         workspace_bytes: file.sandbox.workspace_bytes,
+        forges: file.forges.iter().map(|forge| (forge.name.clone(), rules(forge))).collect(),
+        no_rules: pipeline::ForgeRules::default(),
     };
     Ok(Parts { mirrors, sandboxes, model, clock, settings })
+}
+
+fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {
+    pipeline::ForgeRules {
+        allowed_users: forge.allowed_users.clone(),
+        allowed_teams: forge.allowed_teams.clone(),
+        reviewers: forge.reviewers.clone(),
+        draft_fallback: forge.draft_fallback,
+    }
 }
 
 fn preset(file: &File) -> Result<Preset, Vec<String>> {

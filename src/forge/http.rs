@@ -163,7 +163,7 @@ pub(super) struct Http {
     client: reqwest::Client,
     base: Url,
     header: HeaderName,
-    scheme: String,
+    before: String,
     credentials: Arc<dyn Credentials>,
     pause: Arc<dyn Pause>,
     clock: Arc<dyn Clock>,
@@ -178,6 +178,19 @@ impl Http {
     /// # Errors
     /// A sentence when the address, the token or the certificates can't be used.
     pub(super) fn new(settings: &Settings, scheme: &str, more: &[(&'static str, &'static str)]) -> Result<Self, String> {
+        Self::with_token_in(settings, AUTHORIZATION, &format!("{scheme} "), more)
+    }
+
+    /// The same for a forge that takes the token in a header of its own, behind these words.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn with_token_in(
+        settings: &Settings,
+        header: HeaderName,
+        before: &str,
+        more: &[(&'static str, &'static str)],
+    ) -> Result<Self, String> {
         let name = &settings.name;
         let token = settings.token.expose_secret();
         if token.is_empty() {
@@ -186,16 +199,16 @@ impl Http {
         if HeaderValue::from_str(token).is_err() {
             return Err(format!("forge `{name}`: its token has characters that no header may hold (a line end?)"));
         }
-        Self::with_credentials(settings, scheme, more, Arc::new(Fixed(settings.token.clone())))
+        let http = Self::with_credentials(settings, more, Arc::new(Fixed(settings.token.clone())))?;
+        Ok(Self { header, before: before.to_owned(), ..http })
     }
 
-    /// A client whose tokens come from elsewhere.
+    /// A client whose bearer tokens come from elsewhere.
     ///
     /// # Errors
     /// A sentence when the address or the certificates can't be used.
     pub(super) fn with_credentials(
         settings: &Settings,
-        scheme: &str,
         more: &[(&'static str, &'static str)],
         credentials: Arc<dyn Credentials>,
     ) -> Result<Self, String> {
@@ -227,7 +240,7 @@ impl Http {
             client,
             base: settings.api_base.clone(),
             header: AUTHORIZATION,
-            scheme: if scheme.is_empty() { String::new() } else { format!("{scheme} ") },
+            before: "Bearer ".to_owned(),
             credentials,
             pause: Arc::clone(&settings.pause),
             clock: Arc::clone(&settings.clock),
@@ -387,7 +400,7 @@ impl Http {
     }
 
     fn authorization(&self, call: &Call<'_>, token: &SecretString) -> Result<HeaderValue, (Trouble, bool)> {
-        let mut value = HeaderValue::from_str(&format!("{}{}", self.scheme, token.expose_secret())).map_err(|_| {
+        let mut value = HeaderValue::from_str(&format!("{}{}", self.before, token.expose_secret())).map_err(|_| {
             let message = "the token has characters that no header may hold".to_owned();
             (Trouble::Final(ForgeError::Denied { what: call.what.clone(), message }), false)
         })?;

@@ -198,6 +198,21 @@ pub enum ForgeError {
     },
 }
 
+fn not_here(what: String) -> ForgeError {
+    ForgeError::Rejected { what, message: "this kind of forge is not asked for it".to_owned() }
+}
+
+/// A status on a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// Whose word it is, like `frognano/human-review`.
+    pub context: &'static str,
+    /// False: it fails, and holds a merge back where the forge demands it.
+    pub passed: bool,
+    /// One sentence, at most 140 characters.
+    pub description: &'static str,
+}
+
 /// What we ask of a forge. One implementation serves one configured entry.
 #[async_trait]
 pub trait Forge: Send + Sync {
@@ -229,4 +244,20 @@ pub trait Forge: Send + Sync {
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
     /// How git reads and writes the repository, now: the token may run out within the hour.
     async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError>;
+    /// Whether this person is a member of `organization/team` now; false also for a team that is not there.
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        Err(not_here(format!("whether {login} is in {team}")))
+    }
+    /// Asks one person, or one `organization/team`, to review a pull request.
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        Err(not_here(format!("a review of {number} of {} by {reviewer}", repo.path)))
+    }
+    /// Puts a status on a commit, in place of an earlier one of the same context.
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        Err(not_here(format!("the status {} on {commit} of {}", status.context, repo.path)))
+    }
+    /// Opens a pull request that is ready, for who has said otherwise that it needs a review. Only for forges that refuse drafts outright.
+    async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
+        Err(not_here(format!("a ready pull request from {} of {}", pull_request.head, repo.path)))
+    }
 }

@@ -16,6 +16,7 @@ mod main_job;
 mod model_client;
 mod recovery;
 mod refusals;
+mod review_calls;
 mod rules;
 mod sandbox;
 mod toolcalls;

@@ -273,6 +273,12 @@ pub struct State {
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
     pub(super) app: Option<super::github::App>,
+    /// The members of each `organization/team`.
+    pub teams: BTreeMap<String, Vec<String>>,
+    /// Who was asked to review: repository id, number, login or team.
+    pub review_requests: Vec<(u64, i64, String)>,
+    /// Every status that was put on a commit, oldest first.
+    pub statuses: Vec<super::reviews::Status>,
     clock: Arc<dyn Clock>,
     last_id: u64,
 }
@@ -289,6 +295,9 @@ impl State {
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
             app: None,
+            teams: BTreeMap::new(),
+            review_requests: Vec::new(),
+            statuses: Vec::new(),
             clock,
             last_id: 100,
         }

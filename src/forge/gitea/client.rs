@@ -17,7 +17,7 @@ use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{Comment, CommitStatus, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
 
 /// Any name goes with a token.
 const GIT_USER: &str = "frognano-bot";
@@ -45,6 +45,18 @@ struct TimelineRow {
     label: Option<Label>,
     #[serde(default)]
     user: Option<User>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TeamsRow {
+    #[serde(default)]
+    data: Vec<TeamRow>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TeamRow {
+    id: i64,
+    name: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -247,6 +259,46 @@ impl Forge for Client {
 
     async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError> {
         Ok(git_access(&self.settings, repo, GIT_USER, self.settings.token.clone()))
+    }
+
+    /// A team has a number here, which is looked for by its name.
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        let what = format!("whether {login} is in {team}");
+        let Some((organization, name)) = team.rsplit_once('/') else { return Err(ForgeError::NotFound { what }) };
+        let search = ["orgs", organization, "teams", "search"];
+        let call = Call::new(what.clone(), Method::GET, &search).asking(vec![("q", name.to_owned()), ("limit", "50".to_owned())]);
+        let found: TeamsRow = match self.http.ask(&call).await {
+            Err(ForgeError::NotFound { .. }) => return Ok(false),
+            found => found?,
+        };
+        let Some(id) = found.data.iter().find(|row| row.name.eq_ignore_ascii_case(name)).map(|row| row.id.to_string()) else {
+            return Ok(false);
+        };
+        match self.http.send(&Call::new(what, Method::GET, &["teams", &id, "members", login])).await {
+            Ok(_) => Ok(true),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let number = number.to_string();
+        let what = format!("asking {reviewer} to review pull request {number} of {}", repo.path);
+        let body = match reviewer.rsplit_once('/') {
+            Some((_, team)) => json!({"team_reviewers": [team]}),
+            None => json!({"reviewers": [reviewer]}),
+        };
+        let path = ["repos", owner, name, "pulls", &number, "requested_reviewers"];
+        self.http.send(&Call::new(what, Method::POST, &path).with(body)).await.map(drop)
+    }
+
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("the status {} on {commit} of {}", status.context, repo.path);
+        let state = if status.passed { "success" } else { "failure" };
+        let body = json!({"state": state, "context": status.context, "description": status.description});
+        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
     }
 }
 

@@ -141,7 +141,7 @@ impl App {
             .map_err(|why| format!("forge `{}`: the app's key is no RSA key in PEM form: {why}", settings.name))?;
         let (id, clock) = (identity.id.clone(), Arc::clone(&settings.clock));
         let signer = Arc::new(Signer { id, key, clock, ahead_ms: AtomicI64::new(0) });
-        let http = Http::with_credentials(settings, "Bearer", more, signer.clone())?;
+        let http = Http::with_credentials(settings, more, signer.clone())?;
         Ok(Self { http, signer, kept: Mutex::default() })
     }
 

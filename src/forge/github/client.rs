@@ -14,7 +14,7 @@ use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{Comment, CommitStatus, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
@@ -40,6 +40,11 @@ struct EventRow {
 }
 
 #[derive(Debug, Deserialize)]
+struct MembershipRow {
+    state: String,
+}
+
+#[derive(Debug, Deserialize)]
 struct PermissionRow {
     permission: String,
 }
@@ -62,7 +67,7 @@ impl Client {
     /// A sentence when an address, the key or the certificates can't be used.
     pub fn for_app(settings: Settings, identity: &Identity) -> Result<Self, String> {
         let app = Arc::new(App::new(&settings, identity, &HEADERS)?);
-        let http = Http::with_credentials(&settings, "Bearer", &HEADERS, app.clone())?.conditional().one_write_at_a_time();
+        let http = Http::with_credentials(&settings, &HEADERS, app.clone())?.conditional().one_write_at_a_time();
         Ok(Self { settings, http, app: Some(app), myself: OnceCell::new() })
     }
 
@@ -81,6 +86,15 @@ impl Client {
     /// With the address that people have.
     fn told(&self, pull_request: PullRequest) -> PullRequest {
         PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
+    }
+
+    async fn open(&self, repo: &RepoRef, new: &NewDraft, draft: bool) -> Result<PullRequest, ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("opening a pull request from {} in {}", new.head, repo.path);
+        let body = json!({"head": new.head, "base": new.base, "title": new.title, "body": new.body, "draft": draft});
+        let path = ["repos", owner, name, "pulls"];
+        let call = Call::new(what, Method::POST, &path).creating(body);
+        Ok(self.told(self.http.ask::<PullRow>(&call).await?.pull_request(|_| false)))
     }
 
     /// Makes the label where it is missing: merely adding it would make it grey and without a description.
@@ -196,12 +210,7 @@ impl Forge for Client {
     }
 
     async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError> {
-        let (owner, name) = owner_and_name(repo)?;
-        let what = format!("opening a pull request from {} in {}", draft.head, repo.path);
-        let body = json!({"head": draft.head, "base": draft.base, "title": draft.title, "body": draft.body, "draft": true});
-        let path = ["repos", owner, name, "pulls"];
-        let call = Call::new(what, Method::POST, &path).creating(body);
-        Ok(self.told(self.http.ask::<PullRow>(&call).await?.pull_request(|_| false)))
+        self.open(repo, draft, true).await
     }
 
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -221,6 +230,40 @@ impl Forge for Client {
             None => self.settings.token.clone(),
         };
         Ok(git_access(&self.settings, repo, GIT_USER, token))
+    }
+
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        let what = format!("whether {login} is in {team}");
+        let Some((organization, slug)) = team.rsplit_once('/') else { return Err(ForgeError::NotFound { what }) };
+        match self.http.get::<MembershipRow>(what, &["orgs", organization, "teams", slug, "memberships", login]).await {
+            Ok(row) => Ok(row.state == "active"),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let number = number.to_string();
+        let what = format!("asking {reviewer} to review pull request {number} of {}", repo.path);
+        let body = match reviewer.rsplit_once('/') {
+            Some((_, team)) => json!({"team_reviewers": [team]}),
+            None => json!({"reviewers": [reviewer]}),
+        };
+        let path = ["repos", owner, name, "pulls", &number, "requested_reviewers"];
+        self.http.send(&Call::new(what, Method::POST, &path).with(body)).await.map(drop)
+    }
+
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("the status {} on {commit} of {}", status.context, repo.path);
+        let state = if status.passed { "success" } else { "failure" };
+        let body = json!({"state": state, "context": status.context, "description": status.description});
+        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
+    }
+
+    async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
+        self.open(repo, pull_request, false).await
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 pub(super) use app::App;
 pub use app::Tried;
 
+use super::reviews;
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -39,6 +40,10 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("GET", ["orgs", organization, "teams", team, "memberships", login]) => demand(caller, "members", false).and_then(|()| {
+            let member = state.in_team(&format!("{organization}/{team}"), login).unwrap_or(false);
+            if member { Ok(Answer::json(200, &json!({"state": "active", "role": "member"}))) } else { Err(not_found()) }
+        }),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             seen(state, caller, found).map(|here| show(state, caller, here))
@@ -57,6 +62,10 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("GET", ["branches", branch @ ..]) if !branch.is_empty() => {
             demand(caller, "contents", false).and_then(|()| branch_answer(&state.repositories[here], &branch.join("/")))
         }
+        ("POST", ["statuses", commit]) => demand(caller, "statuses", true).and_then(|()| {
+            writable(&state.repositories[here], caller)?;
+            reviews::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
+        }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
