@@ -1,5 +1,7 @@
 //! The only place that builds the concrete parts from the configuration and wires them.
 
+pub mod doctor;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -102,8 +104,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         }
     };
     let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
-    let database = file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", data.join("frognano.sqlite").display()));
-    let store = Store::open(&database).await.map_err(|error| one(format!("[service] database: {error}")))?;
+    let store = Store::open(&database(file)).await.map_err(|error| one(format!("[service] database: {error}")))?;
     let listen = &file.service.listen;
     let listener = TcpListener::bind(listen).await.map_err(|error| one(format!("[service] listen: {listen}: {error}")))?;
     let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
@@ -194,6 +195,10 @@ pub async fn assemble(
         no_rules: pipeline::ForgeRules::default(),
     };
     Ok(Parts { mirrors, sandboxes, model, clock, settings })
+}
+
+fn database(file: &File) -> String {
+    file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", file.service.data.join("frognano.sqlite").display()))
 }
 
 fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {

@@ -9,6 +9,7 @@ mod answer;
 mod canned;
 mod credentials;
 mod etags;
+mod examine;
 mod find;
 pub mod gitea;
 pub mod github;
@@ -23,8 +24,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use crate::domain::{Actor, Event, Issue, Permission, RepoRef};
+use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef};
 
+pub use examine::Examination;
 pub use http::{Pause, Settings, Sleep};
 pub use signature::{VerifiedDelivery, hmac_sha256_hex};
 
@@ -255,6 +257,12 @@ pub trait Forge: Send + Sync {
     /// Puts a status on a commit, in place of an earlier one of the same context.
     async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
         Err(not_here(format!("the status {} on {commit} of {}", status.context, repo.path)))
+    }
+    /// What an administrator should know: of the forge, of our token, and of these repositories. Changes nothing.
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        let mut checks = Checks::of("forge");
+        checks.warn("examined", format!("forges of this kind are not examined yet ({} repositories)", examination.repositories.len()));
+        checks.done()
     }
     /// Opens a pull request that is ready, for who has said otherwise that it needs a review. Only for forges that refuse drafts outright.
     async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {

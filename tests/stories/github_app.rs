@@ -175,3 +175,21 @@ async fn deliveries_that_never_arrived_are_asked_for_again_at_most_three_times()
     assert_eq!((again.len(), again[0].guid.as_str()), (9, "lost"));
     assert_eq!(client.redeliver_failed(now - 3_600_000).await.unwrap(), 0);
 }
+
+#[tokio::test]
+async fn the_doctor_names_what_an_app_lacks_and_what_it_has_too_much() {
+    use frognano_bot::forge::Examination;
+    let house = house().await;
+    let examined = async |house: &House| {
+        let repositories = [repo(house)];
+        client(house, Arc::new(SystemClock)).examine(&Examination { repositories: &repositories }).await
+    };
+    house.forge().tried("x", SystemClock.now_ms(), 202);
+    let checks = examined(&house).await;
+    assert!(checks.iter().all(|check| check.status == frognano_bot::domain::Health::Ok), "{checks:#?}");
+    install(house.forge(), &["write:contents", "write:issues", "write:pull_requests", "read:metadata", "write:administration"]);
+    let checks = examined(&house).await;
+    let detail = |name: &str| &checks.iter().find(|check| check.check == name).unwrap().detail;
+    assert!(detail("scopes").contains("statuses: write") && detail("too_wide").contains("administration: write"), "{checks:#?}");
+    assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+}

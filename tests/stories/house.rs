@@ -143,8 +143,12 @@ impl House {
 
     /// Starts the service in this process.
     pub async fn service(&self) -> Service {
-        let config = Config::load(&self.write_config()).unwrap();
-        let service = app::build_with(&config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
+        self.service_of(&Config::load(&self.write_config()).unwrap()).await
+    }
+
+    /// Starts the service of another configuration in this process.
+    pub async fn service_of(&self, config: &Config) -> Service {
+        let service = app::build_with(config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
         service.open()
     }
 

@@ -4,6 +4,7 @@
 
 mod crashes;
 mod demo_forge;
+mod doctor;
 mod faults;
 mod fix;
 mod github_app;

@@ -173,3 +173,21 @@ async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is
         assert_eq!(house.pull_requests().len(), 1, "{kind:?}");
     }
 }
+
+#[tokio::test]
+async fn links_for_people_have_the_public_address_where_the_service_uses_another() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        let inside = house.running.base_url.clone();
+        let house = house.forge_entry(&format!("internal_url = \"{inside}\""));
+        let path = house.write_config();
+        let text = std::fs::read_to_string(&path).unwrap().replace(&format!("\nurl = \"{inside}\""), "\nurl = \"https://git.example.com\"");
+        let config = frognano_bot::config::Config::parse(&text, house.folder.path()).unwrap();
+        let service = house.service_of(&config).await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        let Outcome::Proposed { url } = service.outcome().await else { panic!("{kind:?}") };
+        assert!(url.starts_with("https://git.example.com/acme/tallybook/"), "{url}");
+        assert!(house.said(issue).concat().contains(&url));
+    }
+}

@@ -137,6 +137,16 @@ impl Caller {
         only.is_none_or(|only| only.contains(&repository.id))
     }
 
+    /// The scopes as GitHub lists those of a classic token: what is written as a permission belongs to another kind and is not listed.
+    pub fn classic_scopes(&self) -> String {
+        let scopes = self.token.iter().flat_map(|token| &token.scopes);
+        scopes
+            .filter(|scope| !scope.starts_with("write:") && !scope.starts_with("read:") && *scope != "all")
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// Whether the token's scopes cover this; a visitor has no scopes to lack.
     pub fn covers(&self, what: &str, write: bool) -> bool {
         let Some(token) = &self.token else { return !write };

@@ -12,12 +12,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::is_draft_title;
-use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
+use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, CommitStatus, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+};
 
 /// Any name goes with a token.
 const GIT_USER: &str = "frognano-bot";
@@ -27,8 +29,8 @@ const MOST_REMEMBERED: usize = 10_000;
 
 /// A client of one Gitea or Forgejo.
 pub struct Client {
-    settings: Settings,
-    http: Http,
+    pub(super) settings: Settings,
+    pub(super) http: Http,
     /// The issue on which [`Forge::label_set`] last saw this person (repository id, login) put the label.
     labelled: Mutex<HashMap<(String, String), i64>>,
 }
@@ -279,6 +281,10 @@ impl Forge for Client {
             Err(ForgeError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        self.examined(examination).await
     }
 
     async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {

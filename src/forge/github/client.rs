@@ -9,12 +9,14 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::app::{App, Identity};
-use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
+use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, CommitStatus, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
@@ -22,9 +24,9 @@ const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: 
 
 /// A client of one GitHub.
 pub struct Client {
-    settings: Settings,
-    http: Http,
-    app: Option<Arc<App>>,
+    pub(super) settings: Settings,
+    pub(super) http: Http,
+    pub(super) app: Option<Arc<App>>,
     myself: OnceCell<Actor>,
 }
 
@@ -240,6 +242,10 @@ impl Forge for Client {
             Err(ForgeError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        self.examined(examination).await
     }
 
     async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {

@@ -2,6 +2,7 @@
 
 mod app;
 mod client;
+mod examine;
 mod inbound;
 mod redeliver;
 mod rs256;

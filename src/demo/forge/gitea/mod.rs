@@ -33,6 +33,8 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
             200,
             &json!({ "max_response_items": PAGE.1, "default_paging_num": PAGE.0, "default_git_trees_per_page": 1000 }),
         )),
+        ("GET", ["admin", "orgs"]) => demand(caller, "admin", false).and_then(|()| Err(refuse(403, "user should be the site admin"))),
+        ("GET", ["notifications", "new"]) => demand(caller, "notification", false).map(|()| Answer::json(200, &json!({ "new": 0 }))),
         ("GET", ["user"]) => {
             demand(caller, "user", false).and_then(|()| logged_in(caller)).map(|()| Answer::json(200, &shape::user(state, &caller.login)))
         }
@@ -64,7 +66,8 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(show(state, caller, here)),
-        ("GET", ["branches", branch]) => branch_answer(&state.repositories[here], branch),
+        ("GET", ["hooks"]) => writable(&state.repositories[here], caller).map(|()| Answer::json(200, &state.hooks_of(here))),
+        ("GET", ["branches", branch]) => branch_answer(state, here, branch),
         ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
             .and_then(|()| reviews::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
@@ -163,9 +166,10 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
     Answer::json(200, &shape::repository(state, &state.repositories[here], &caller.login))
 }
 
-fn branch_answer(repository: &Repository, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(not_found)?;
-    let protected = branch == repository.default_branch;
+    let protected = state.protected && branch == repository.default_branch;
     Ok(Answer::json(200, &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "user_can_push": !protected })))
 }
 

@@ -4,6 +4,7 @@ mod app;
 mod issues;
 mod pulls;
 pub(super) mod shape;
+mod watched;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
 use crate::domain::Permission;
+
+/// The version that is claimed.
+const VERSION: &str = "3.19.0";
 
 /// The default and the largest size of a page.
 const PAGE: (usize, usize) = (30, 100);
@@ -39,7 +43,11 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
-        ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("GET", ["meta"]) => Ok(Answer::json(200, &json!({ "installed_version": VERSION }))),
+        ("GET", ["user"]) => logged_in(caller).map(|()| {
+            let scopes = ("X-OAuth-Scopes".to_owned(), caller.classic_scopes());
+            Answer::json(200, &shape::user(state, &caller.login)).with([scopes])
+        }),
         ("GET", ["orgs", organization, "teams", team, "memberships", login]) => demand(caller, "members", false).and_then(|()| {
             let member = state.in_team(&format!("{organization}/{team}"), login).unwrap_or(false);
             if member { Ok(Answer::json(200, &json!({"state": "active", "role": "member"}))) } else { Err(not_found()) }
@@ -57,10 +65,13 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 }
 
 fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
+    if let Some(answer) = watched::answer(state, ask, caller, here, path) {
+        return Some(Ok(answer));
+    }
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => demand(caller, "metadata", false).map(|()| show(state, caller, here)),
         ("GET", ["branches", branch @ ..]) if !branch.is_empty() => {
-            demand(caller, "contents", false).and_then(|()| branch_answer(&state.repositories[here], &branch.join("/")))
+            demand(caller, "contents", false).and_then(|()| branch_answer(state, here, &branch.join("/")))
         }
         ("POST", ["statuses", commit]) => demand(caller, "statuses", true).and_then(|()| {
             writable(&state.repositories[here], caller)?;
@@ -193,9 +204,13 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
     Answer::json(200, &shape::repository(state, &state.repositories[here], &caller.login))
 }
 
-fn branch_answer(repository: &Repository, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(|| refuse(404, "Branch not found"))?;
-    Ok(Answer::json(200, &json!({ "name": branch, "commit": { "sha": tip }, "protected": branch == repository.default_branch })))
+    Ok(Answer::json(
+        200,
+        &json!({ "name": branch, "commit": { "sha": tip }, "protected": state.protected && branch == repository.default_branch }),
+    ))
 }
 
 fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {
