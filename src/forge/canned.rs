@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-use super::http::{Pause, Settings};
+use super::settings::{Pause, Settings};
 use crate::domain::{Clock, RepoRef};
 
 /// The token that must not be seen anywhere but in its header.

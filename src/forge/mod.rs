@@ -17,6 +17,7 @@ mod http;
 mod limits;
 mod payload;
 mod rows;
+mod settings;
 mod signature;
 
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ use secrecy::SecretString;
 use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef};
 
 pub use examine::Examination;
-pub use http::{Pause, Settings, Sleep};
+pub use settings::{Pause, Settings, Sleep};
 pub use signature::{VerifiedDelivery, hmac_sha256_hex};
 
 /// The headers of a delivery: names in lower case, looked up by [`Headers::get`].

@@ -20,8 +20,9 @@ use tokio::sync::Mutex;
 use super::rs256;
 use crate::domain::Clock;
 use crate::forge::ForgeError;
+use crate::forge::Settings;
 use crate::forge::credentials::Credentials;
-use crate::forge::http::{Call, Http, Settings};
+use crate::forge::http::{Call, Http};
 
 /// A token is not used in its last minutes: a push may take as long.
 const SPARE_MS: i64 = 5 * 60 * 1000;
