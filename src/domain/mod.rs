@@ -2,6 +2,7 @@
 //!
 //! Nothing here does input or output, knows a clock, or imports another room: what is true here is true on every forge, database and sandbox.
 
+mod check;
 mod event;
 mod issue;
 mod job;
@@ -10,6 +11,7 @@ mod policy;
 mod test_paths;
 mod test_run;
 
+pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};

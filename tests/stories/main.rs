@@ -4,8 +4,10 @@
 
 mod crashes;
 mod demo_forge;
+mod doctor;
 mod faults;
 mod fix;
+mod github_app;
 mod hostile_bash;
 mod house;
 mod leaf_loop;
@@ -16,6 +18,7 @@ mod main_job;
 mod model_client;
 mod recovery;
 mod refusals;
+mod review_calls;
 mod rules;
 mod sandbox;
 mod toolcalls;

@@ -11,6 +11,7 @@ mod github;
 mod knobs;
 mod pages;
 mod people;
+mod reviews;
 mod state;
 mod webhook;
 mod wire;
@@ -24,8 +25,10 @@ use tokio::sync::{oneshot, watch};
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
+pub use github::Tried;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
+pub use reviews::Status;
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;
@@ -71,7 +74,7 @@ impl Forge {
         let mut state = self.state();
         let login = state.login(login)?;
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        state.tokens.insert(token.to_owned(), Token { login, scopes });
+        state.tokens.insert(token.to_owned(), Token { login, scopes, repositories: None, ends_ms: None });
         Ok(())
     }
 
@@ -180,6 +183,11 @@ impl Forge {
     /// Adds a failure; of several that fit, the first added strikes first.
     pub fn fail(&self, failure: Failure) {
         self.state().knobs.failures.push(failure);
+    }
+
+    /// Ends every failure to come.
+    pub fn recover(&self) {
+        self.state().knobs.failures.clear();
     }
 
     /// Holds back every answer to paths that fit; of several that fit, the first added counts.

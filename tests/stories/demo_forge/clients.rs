@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use frognano_bot::demo::Kind;
-use frognano_bot::domain::{Permission, RepoRef, Verb};
+use frognano_bot::domain::{Permission, RepoRef, SystemClock, Verb};
 use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github};
 
 use super::{SECRET, Stage, sample};
@@ -20,6 +20,8 @@ fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         ca_bundle: None,
         ca_file: None,
         pause: Arc::new(Sleep),
+        clock: Arc::new(SystemClock),
+        web_base: None,
     };
     match kind {
         Kind::Gitea => Box::new(gitea::Client::new(settings).unwrap()),
@@ -76,7 +78,7 @@ async fn every_call_of_the_clients_is_known_and_answered() {
         bot.close_pull_request(&repo, opened.number).await.unwrap();
         let closed = bot.issue(&repo, opened.number).await.unwrap();
         assert!(!closed.open && closed.is_pull_request && closed.labels.is_empty());
-        let access = bot.git_access(&repo);
+        let access = bot.git_access(&repo).await.unwrap();
         assert_eq!(access.url, format!("{}/{}.git", stage.running.base_url, sample::PATH));
         assert!(stage.forge().unexpected().is_empty(), "{:?}", stage.forge().unexpected());
         let made = stage.forge().state().repository(sample::PATH).unwrap().labels.clone();
