@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
+mod explain;
 mod gitlab;
 mod route;
 mod variants;
