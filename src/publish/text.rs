@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use crate::domain::{Finding, Outcome, Refusal, Severity, Stage};
 
+use super::endings;
 use super::inert::{self, cell, code, cut, fenced, inert};
 use super::report::{Report, Told};
 
@@ -80,26 +81,13 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
     }
     if report.steps > 0 && !matches!(outcome, Outcome::Proposed { .. }) {
         let reason = report.exit_reason.as_deref().unwrap_or("unknown");
-        write!(text, "\n\nThe agent made {}{} (`{}`).", count(report.steps, "step"), last_of_it(reason), code(reason)).ok();
+        write!(text, "\n\nThe agent made {}{} (`{}`).", count(report.steps, "step"), endings::after_steps(reason), code(reason)).ok();
         claim(&mut text, &report.final_message);
     }
     for note in &report.notes {
         write!(text, "\n\n{}", inert(note)).ok();
     }
     cut(text)
-}
-
-/// How the agent's work ended, for a reader who does not know the names.
-fn last_of_it(reason: &str) -> &'static str {
-    match reason {
-        "agent" => " and said that it was done",
-        "max_turns" => ", all that it is given",
-        "max_time" => " until its time was over",
-        "max_context_len" => " until the model's context was full",
-        "max_tokens_per_turn" => "; the last one was cut because it was too long",
-        "stuck" => "; the last ones were the same again and again",
-        _ => "",
-    }
 }
 
 /// Why a label was not taken up: one sentence with the rule and what to do.
