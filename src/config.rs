@@ -131,6 +131,8 @@ impl Default for Service {
 pub enum ForgeKind {
     /// GitHub or GitHub Enterprise Server.
     Github,
+    /// GitLab.
+    Gitlab,
     /// Gitea.
     Gitea,
     /// Forgejo.
@@ -211,6 +213,7 @@ impl Forge {
                 url.set_path("/");
             }
             ForgeKind::Github => url.set_path(&format!("{root}/api/v3")),
+            ForgeKind::Gitlab => url.set_path(&format!("{root}/api/v4")),
             ForgeKind::Gitea | ForgeKind::Forgejo => url.set_path(&format!("{root}/api/v1")),
         }
         url

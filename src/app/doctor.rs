@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{forge, model_endpoint, model_settings, reachable_for_us, sandboxes};
 use crate::config::Config;
-use crate::domain::{Check, Checks, RepoRef, SystemClock};
-use crate::forge::Examination;
+use crate::domain::{Check, Checks, Clock, RepoRef, SystemClock};
+use crate::forge::{Examination, OwnAccounts};
 use crate::leaf::tools;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{self, Client, Model as _, TurnRequest};
@@ -25,9 +25,10 @@ pub async fn examine(config: &Config, named: &[RepoRef]) -> Vec<Check> {
     let mut database = Checks::of("database");
     let known = the_database(config, &mut database).await;
     let repositories = if named.is_empty() { &known } else { named };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     for (entry, secrets) in config.file.forges.iter().zip(&config.forges) {
         let here = repositories.iter().filter(|repo| repo.forge == entry.name).cloned().collect::<Vec<_>>();
-        match forge(entry, secrets, &config.file.service.label, Arc::new(SystemClock)) {
+        match forge(entry, secrets, &config.file.service.label, &OwnAccounts::default(), &clock) {
             Ok((_, hands)) => made.extend(hands.examine(&Examination { repositories: &here }).await),
             Err(why) => {
                 let mut checks = Checks::of(&entry.name);

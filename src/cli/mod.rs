@@ -8,6 +8,7 @@ mod doctor;
 mod fix;
 mod progress;
 mod serve;
+mod webhook;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Work on one local repository without any forge; nothing is pushed.
     Fix(Box<fix::Fix>),
+    /// Look into deliveries of webhooks.
+    Webhook(webhook::Webhook),
 }
 
 /// Reads the command line and does what it says.
@@ -51,6 +54,7 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,
             Command::Fix(fix) => fix.run().await,
+            Command::Webhook(webhook) => webhook.run(),
         }
     })
 }

@@ -118,11 +118,23 @@ impl File {
     /// # Errors
     /// Every complaint at once.
     pub fn load_without_forges(path: &Path) -> Result<Self, Vec<String>> {
+        Self::load_as(path, |file| Self { forges: Vec::new(), ..file })
+    }
+
+    /// The checked file with its forges; no secret is read.
+    ///
+    /// # Errors
+    /// Every complaint at once.
+    pub fn load_without_secrets(path: &Path) -> Result<Self, Vec<String>> {
+        Self::load_as(path, |file| file)
+    }
+
+    fn load_as(path: &Path, part: impl FnOnce(Self) -> Self) -> Result<Self, Vec<String>> {
         let text = std::fs::read_to_string(path).map_err(|error| vec![format!("{}: can't be read: {error}", path.display())])?;
         let placed = |complaints: Vec<String>| {
             complaints.into_iter().map(|complaint| format!("{}: {complaint}", path.display())).collect::<Vec<_>>()
         };
-        let file = Self { forges: Vec::new(), ..parse_every_section(&text).map_err(placed)? };
+        let file = part(parse_every_section(&text).map_err(placed)?);
         let complaints = file.complaints();
         if complaints.is_empty() { Ok(file) } else { Err(placed(complaints)) }
     }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, Stage};
+use crate::domain::{ChangedFile, ExitReason, Fault, Finding, NoPatch, Severity, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
+use crate::publish::report::Report;
 use crate::publish::{endings, text};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
@@ -18,7 +19,7 @@ use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
-    note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
+    tell_what_was_left_out(&mut work.report, &leaf::task_text(&work.text));
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
@@ -273,13 +274,27 @@ async fn write_trajectory(folder: &Path, trajectory: &Trajectory) -> Result<(), 
     tokio::fs::write(&file, text).await.map_err(|error| Stop::disk(&file, &error))
 }
 
-fn note_what_was_left_out(notes: &mut Vec<String>, task: &TaskText) {
+/// What a reader of the issue does not see, or sees and the model does not: the reviewer must know both.
+fn tell_what_was_left_out(report: &mut Report, task: &TaskText) {
     if task.had_hidden_text() {
         let hidden = format!("{} hidden comments and {} invisible characters", task.hidden_comments, task.hidden_characters);
-        notes.push(format!("The issue held text that its page does not show ({hidden}); the model did not get it."));
+        report.findings.push(Finding {
+            rule: "issue-hidden-text".to_owned(),
+            severity: Severity::Flag,
+            path: String::new(),
+            line: None,
+            why: format!("the issue held text that its page does not show ({hidden}); the model did not get it"),
+        });
+    }
+    match (task.images, task.has_words) {
+        (0, _) => {}
+        (images, true) => report.notes.push(format!("Images in the issue: {images}. They were not read: the model got the words alone.")),
+        (images, false) => report.notes.push(format!(
+            "The issue's description has no words, only images: {images}. They were not read: the model got the title alone."
+        )),
     }
     if task.cut_characters > 0 {
-        notes.push(format!("The issue is long: {} characters from its middle were not given to the model.", task.cut_characters));
+        report.notes.push(format!("The issue is long: {} characters from its middle were not given to the model.", task.cut_characters));
     }
 }
 

@@ -5,7 +5,7 @@
 
 pub mod codeowners;
 pub mod endings;
-mod inert;
+pub mod inert;
 pub mod report;
 pub mod text;
 

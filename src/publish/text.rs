@@ -1,20 +1,15 @@
 //! Every sentence that people read on a forge.
 //!
-//! What must hold: words of the model, the repository or a stranger are made inert before they stand here: no mention, closing keyword,
-//! command, link or markup of theirs acts on the forge; and no line of ours starts with `/`.
+//! What must hold: words of the model, the repository or a stranger are made inert before they stand here ([`super::inert`]); and no line of
+//! ours starts with `/`.
 
 use std::fmt::Write as _;
 
 use crate::domain::{Finding, Outcome, Refusal, Severity, Stage};
 
 use super::endings;
-use super::inert::{cell, code, is_hidden, without_acts};
+use super::inert::{self, cell, code, cut, fenced, inert};
 use super::report::{Report, Told};
-
-pub use super::inert::inert;
-
-/// The longest comment that every forge takes is 65,536 characters; more than this is cut.
-const LONGEST: usize = 60_000;
 
 /// The hidden line by which a comment of ours is found again.
 #[must_use]
@@ -43,12 +38,12 @@ pub fn working(job: &str, stage: Stage, label: &str) -> String {
 /// The status comment while the forge or its git does not answer as it should.
 #[must_use]
 pub fn waiting(job: &str, why: &str, label: &str) -> String {
-    format!(
+    cut(format!(
         "{}\n**frognano-bot** took up the label `{}`.\n\nNow: waiting; the work goes on by itself as soon as this is over: {}",
         marker(job),
         code(label),
         inert(why)
-    )
+    ))
 }
 
 /// The status comment when the work has ended.
@@ -131,8 +126,7 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
 /// The title of the pull request, without any draft prefix.
 #[must_use]
 pub fn title(issue_title: &str, number: i64) -> String {
-    let subject = subject(issue_title, number);
-    format!("{subject} (#{number})")
+    format!("{} (#{number})", or_number(inert::title(issue_title), number))
 }
 
 /// The message of our commit.
@@ -141,15 +135,13 @@ pub fn commit_message(issue_title: &str, number: i64, issue_url: &str, run: &str
     let issue = if issue_url.is_empty() { number.to_string() } else { issue_url.to_owned() };
     format!(
         "frognano: {}\n\nMade by frognano-bot; not reviewed by a person.\n\nFrognano-Issue: {}\nFrognano-Run: {run}\n",
-        subject(issue_title, number),
+        or_number(inert::subject(issue_title), number),
         issue.split_whitespace().collect::<String>()
     )
 }
 
-fn subject(issue_title: &str, number: i64) -> String {
-    let line = without_acts(&issue_title.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = line.chars().take(120).collect::<String>();
-    if line.trim().is_empty() { format!("issue {number}") } else { line }
+fn or_number(line: String, number: i64) -> String {
+    if line.is_empty() { format!("issue {number}") } else { line }
 }
 
 /// The text of the pull request: facts first, the model's words last and quoted. The number 0 stands for an issue of no forge.
@@ -271,27 +263,7 @@ fn claim(text: &mut String, words: &str) {
     if words.is_empty() {
         return;
     }
-    let words = words.chars().filter(|letter| *letter == '\t' || (*letter != '\r' && !is_hidden(*letter))).take(4000).collect::<String>();
-    let words = words.lines().map(wrapped).collect::<Vec<_>>().join("\n");
-    let fence = fence_for(&words);
-    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{fence}text\n{words}\n{fence}\n").ok();
-}
-
-/// A line broken at spaces after at most 110 characters: what stands in a fence is not wrapped by forges.
-fn wrapped(line: &str) -> String {
-    const WIDTH: usize = 110;
-    let (mut text, mut width) = (String::new(), 0);
-    for word in line.split_inclusive(' ') {
-        let length = word.chars().count();
-        if width > 0 && width + length > WIDTH {
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-            width = 0;
-        }
-        text.push_str(word);
-        width += length;
-    }
-    text
+    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{}\n", fenced(words)).ok();
 }
 
 fn record(text: &mut String, report: &Report) {
@@ -322,43 +294,5 @@ fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-fn fence_for(words: &str) -> String {
-    let longest = words.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
-}
-
-fn cut(text: String) -> String {
-    if text.chars().count() <= LONGEST {
-        return text;
-    }
-    let mut kept = text.chars().take(LONGEST).collect::<String>();
-    kept.push_str("\n\n(cut here; the whole is in the run's record)");
-    kept
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{fence_for, title, wrapped};
-
-    #[test]
-    fn an_issue_s_title_does_not_act_in_ours() {
-        assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
-        assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
-        assert_eq!(title("Vec<[u8]> @all http://e/", 7), "Vec<[u8]> (at)all http: //e/ (#7)", "titles are plain text");
-    }
-
-    #[test]
-    fn long_lines_are_broken_at_spaces_and_keep_every_word() {
-        let line = "word ".repeat(60);
-        let wrapped = wrapped(&line);
-        assert!(wrapped.lines().all(|line| line.chars().count() <= 110) && wrapped.lines().count() == 3, "{wrapped}");
-        assert_eq!(wrapped.split_whitespace().count(), 60);
-        assert_eq!(super::wrapped("    indented"), "    indented");
-    }
-
-    #[test]
-    fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(fence_for("plain"), "```");
-        assert_eq!(fence_for("a ```` b"), "`````");
-    }
-}
+mod tests;
