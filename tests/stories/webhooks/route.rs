@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use frognano_bot::app::TimeIds;
+use frognano_bot::app::{self, TimeIds};
+use frognano_bot::config::Config;
 use frognano_bot::demo::forge::{Delivery, deliver};
+use frognano_bot::demo::{self, project};
 use frognano_bot::domain::SystemClock;
 use frognano_bot::forge::gitlab::Age;
 use frognano_bot::store::Store;
@@ -115,4 +117,31 @@ async fn a_signed_delivery_of_gitlab_is_refused_a_little_later() {
         let kept = house.store.explained("gitlab", &rows[0][3]).await.unwrap();
         assert_eq!(kept.is_some(), status == 202);
     }
+}
+
+#[tokio::test]
+async fn what_our_own_account_does_is_not_heard_once_the_forge_has_named_it() {
+    let house = crate::house::House::new(demo::Kind::Gitea).await;
+    let issue = house.open_issue();
+    let service = app::build(&Config::load(&house.write_config()).unwrap()).await.unwrap();
+    let (store, door) = (service.store.clone(), format!("http://{}/webhooks/here", service.address));
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(service.run(stop.clone()));
+    house.until(|house| house.forge().count("GET", "*/user") > 0).await;
+    let mut heard = Vec::new();
+    // The answer may still be on its way to the service.
+    for _ in 0..100 {
+        let act = house.forge().set_label(project::PATH, issue, LABEL, project::BOT).unwrap().pop().unwrap();
+        assert_eq!(deliver(&act, &door).await.unwrap(), 202);
+        let explained = store.explained("here", &act.id).await.unwrap().unwrap();
+        if explained.verb == "ignore" {
+            assert!(explained.why.contains("our own account"), "{}", explained.why);
+            stop.cancel();
+            running.await.unwrap().unwrap();
+            return;
+        }
+        heard.push(explained.verb);
+        house.forge().remove_label(project::PATH, issue, LABEL, project::BOT).unwrap();
+    }
+    panic!("our own account was heard: {heard:?}");
 }
