@@ -11,6 +11,7 @@ mod github;
 mod knobs;
 mod pages;
 mod people;
+mod reviews;
 mod state;
 mod webhook;
 mod wire;
@@ -26,6 +27,7 @@ use crate::domain::{Clock, Permission};
 
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
+pub use reviews::{NewReview, Review, Verdict};
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;

@@ -143,6 +143,12 @@ pub struct Issue {
     pub author: String,
     /// Open, not closed.
     pub open: bool,
+    /// Only people with write access may comment.
+    pub locked: bool,
+    /// It was deleted, or moved away: nobody finds it any more.
+    pub gone: bool,
+    /// The reviews of a pull request, oldest first.
+    pub reviews: Vec<super::reviews::Review>,
     /// Its labels.
     pub labels: Vec<Label>,
     /// Its comments, oldest first.
@@ -321,7 +327,7 @@ impl State {
     }
 
     pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
-        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number)?;
+        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number && !issue.gone)?;
         Some(Spot { repository, issue })
     }
 

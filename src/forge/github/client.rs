@@ -7,10 +7,13 @@ use serde_json::json;
 
 use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{git_access, owner_and_name};
-use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, LineComment, NewDraft, PullRequest, PullRequestNow, Repository, Review,
+    Settings,
+};
+use crate::forge::{alike, find};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
@@ -173,6 +176,30 @@ impl Forge for Client {
 
     fn git_access(&self, repo: &RepoRef) -> GitAccess {
         git_access(&self.settings, repo, GIT_USER)
+    }
+
+    async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
+        alike::pull_request(&self.http, repo, number).await
+    }
+
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
+        alike::edit_pull_request(&self.http, repo, number, body).await
+    }
+
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        alike::reviews(&self.http, PAGES, repo, number).await
+    }
+
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        alike::line_comments(&self.http, PAGES, repo, (number, review), true).await
+    }
+
+    async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
+        alike::labelled_issues(&self.http, PAGES, repo, label).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {
+        alike::repositories(&self.http, PAGES, &self.settings.name).await
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("PATCH", [number]) => {
             spot(state, here, number).and_then(|spot| issues::change(state, ask, caller, spot).and_then(|_| show(state, 201, spot)))
         }
+        ("GET", [number, "reviews"]) => spot(state, here, number).map(|spot| reviews(state, ask, spot)),
+        ("GET", [number, "reviews", id, "comments"]) => spot(state, here, number).and_then(|spot| remarks(state, ask, spot, id)),
         ("GET", [base, head]) => by_branches(state, here, base, head),
         _ => return None,
     })
@@ -27,6 +29,16 @@ fn show(state: &State, status: u16, spot: Spot) -> Result<Answer, Answer> {
     let (repository, issue) = state.at(spot);
     let pull = issue.pull.as_ref().ok_or_else(not_found)?;
     Ok(Answer::json(status, &shape::pull(state, repository, issue, pull)))
+}
+
+fn reviews(state: &State, ask: &Ask, spot: Spot) -> Answer {
+    paged(state, ask, state.listed_reviews(state.at(spot).1))
+}
+
+fn remarks(state: &State, ask: &Ask, spot: Spot, review: &str) -> Result<Answer, Answer> {
+    let (repository, issue) = state.at(spot);
+    let remarks = state.listed_remarks(repository, issue, review).ok_or_else(not_found)?;
+    Ok(paged(state, ask, remarks))
 }
 
 fn list(state: &State, ask: &Ask, here: usize) -> Answer {

@@ -32,6 +32,7 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("GET", ["user", "repos"]) => logged_in(caller).map(|()| own_repositories(state, ask, caller)),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             seen(state, caller, found).map(|here| show(state, caller, here))
@@ -168,6 +169,16 @@ fn wanted(ask: &Ask, open: bool) -> bool {
 fn paged(state: &State, ask: &Ask, items: Vec<Value>) -> Answer {
     let (items, headers) = ask.page(&state.base_url, items, "per_page", PAGE);
     Answer::json(200, &Value::Array(items)).with(headers.into_iter().filter(|(name, _)| name == "Link"))
+}
+
+/// The repositories in which the caller has a role of his own.
+fn own_repositories(state: &State, ask: &Ask, caller: &Caller) -> Answer {
+    let has_a_role = |repository: &&Repository| {
+        let named = repository.permissions.iter().any(|(who, may)| who.eq_ignore_ascii_case(&caller.login) && *may >= Permission::Read);
+        named || repository.owner().eq_ignore_ascii_case(&caller.login)
+    };
+    let own = state.repositories.iter().filter(has_a_role);
+    paged(state, ask, own.map(|repository| shape::repository(state, repository, &caller.login)).collect())
 }
 
 fn show(state: &State, caller: &Caller, here: usize) -> Answer {
