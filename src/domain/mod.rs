@@ -5,6 +5,7 @@
 mod event;
 mod issue;
 mod job;
+mod origin;
 mod patch;
 mod policy;
 mod test_paths;
@@ -13,6 +14,7 @@ mod test_run;
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
+pub use origin::{Cancel, Origin, Round, branch_of, issue_and_run_of};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
 pub use policy::{Permission, Refusal};
 pub use test_paths::{is_collected_file, is_test_configuration, is_test_file};
