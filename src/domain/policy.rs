@@ -22,6 +22,8 @@ pub enum Permission {
 pub enum Refusal {
     /// The issue is closed.
     IssueClosed,
+    /// The issue is locked.
+    IssueLocked,
     /// It is a pull request.
     IsPullRequest,
     /// The issue is confidential.
@@ -40,8 +42,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::IssueClosed,
+        Self::IssueLocked,
         Self::IsPullRequest,
         Self::Confidential,
         Self::NoWriteAccess,
@@ -56,6 +59,7 @@ impl Refusal {
     pub const fn name(self) -> &'static str {
         match self {
             Self::IssueClosed => "issue_closed",
+            Self::IssueLocked => "issue_locked",
             Self::IsPullRequest => "is_pull_request",
             Self::Confidential => "confidential",
             Self::NoWriteAccess => "no_write_access",

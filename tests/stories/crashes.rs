@@ -11,15 +11,15 @@ use frognano_bot::store::Store;
 use crate::house::{BOTH, House, TOKEN};
 
 /// The service as a process of its own.
-struct Bot {
+pub struct Bot {
     child: Child,
-    door: String,
+    pub door: String,
     log: std::thread::JoinHandle<String>,
-    ended: tokio::sync::mpsc::UnboundedReceiver<()>,
+    pub ended: tokio::sync::mpsc::UnboundedReceiver<()>,
 }
 
 impl Bot {
-    fn start(house: &House) -> Self {
+    pub fn start(house: &House) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
         command.args(["serve", "--config"]).arg(house.write_config()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -52,7 +52,7 @@ impl Bot {
     }
 
     /// SIGTERM; it must end by itself.
-    fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         assert!(self.child.wait().unwrap().success());

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod commands;
 mod crashes;
 mod demo_forge;
 mod faults;
@@ -13,10 +14,14 @@ mod leaf_vectors;
 mod llama;
 mod main_job;
 mod model_client;
+mod nothing_missed;
+mod nothing_twice;
 mod recovery;
 mod refusals;
+mod revise;
 mod rules;
 mod sandbox;
+mod stopping;
 mod toolcalls;
 mod tools;
 mod verify;

@@ -133,6 +133,7 @@ async fn patch_of(countdown: usize) -> (Vec<u8>, usize, usize) {
         text: IssueText { title: "t".to_owned(), body: "b".to_owned() },
         issue: 0,
         issue_url: String::new(),
+        origin: None,
         checkpoint: Checkpoint::default(),
         report: Report::default(),
         cancel: CancellationToken::new(),
