@@ -30,6 +30,9 @@ use record::{JobEpisodes, JobRecord};
 
 pub use reconcile::Found;
 
+/// So many hands work off what is asked: a forge that is slow does not hold up a word to stop on another.
+const ANSWERING: usize = 3;
+
 /// How a worker does its work.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -140,6 +143,9 @@ impl Worker {
             Ok(jobs) => tracing::info!(jobs, "taking up the jobs that were running when the service ended"),
             Err(error) => tracing::error!(%error, "the leases of the last start could not be ended; they run out by themselves"),
         }
+        if let Err(error) = self.store.release_own_asks(&self.settings.owner).await {
+            tracing::error!(%error, "what was asked before the restart is taken up a little later");
+        }
         let abort = CancellationToken::new();
         let mut hands = tokio::task::JoinSet::new();
         for _ in 0..concurrency {
@@ -147,7 +153,9 @@ impl Worker {
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
-        hands.spawn(self.clone().answer_asks(stop.clone()));
+        for _ in 0..ANSWERING {
+            hands.spawn(self.clone().answer_asks(stop.clone()));
+        }
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
         }

@@ -28,7 +28,7 @@ pub struct Ask {
 }
 
 impl Store {
-    /// Takes up what was asked first and is due; for `lease_ms` nobody else gets it.
+    /// Takes up what was asked first and is due; for `lease_ms` nobody else gets it, nor anything else of its issue.
     ///
     /// # Errors
     /// When the database fails.
@@ -36,11 +36,14 @@ impl Store {
         let now = clock.now_ms();
         let row = sqlx::query(
             "update asks set not_before_ms = $1, owner = $2, tries = tries + 1 where id = \
-             (select id from asks where state = 'open' and not_before_ms <= $3 order by asked_ms, id limit 1) \
-             and state = 'open' and not_before_ms <= $4 returning id, forge, repo_id, repo_path, issue, event, asked_ms, tries, told",
+             (select id from asks a where state = 'open' and not_before_ms <= $3 and not exists \
+             (select 1 from asks b where b.state = 'open' and b.owner is not null and b.not_before_ms > $4 and b.id <> a.id \
+             and b.forge = a.forge and b.repo_id = a.repo_id and b.issue = a.issue) order by asked_ms, id limit 1) \
+             and state = 'open' and not_before_ms <= $5 returning id, forge, repo_id, repo_path, issue, event, asked_ms, tries, told",
         )
         .bind(now + lease_ms)
         .bind(owner)
+        .bind(now)
         .bind(now)
         .bind(now)
         .fetch_optional(&self.pool)

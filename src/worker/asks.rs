@@ -69,13 +69,14 @@ impl Worker {
         Ok(Some(came))
     }
 
-    /// Works off what is asked until `stop`. What may be under way at the end is short, or taken up again.
+    /// Works off what is asked until `stop`. What is under way then is taken up again at the next start.
     pub(super) async fn answer_asks(self: std::sync::Arc<Self>, stop: CancellationToken) {
-        if let Err(error) = self.store.release_own_asks(&self.settings.owner).await {
-            tracing::error!(%error, "what was asked before the restart is taken up a little later");
-        }
         while !stop.is_cancelled() {
-            let pause = match self.answer_next().await {
+            let answered = tokio::select! {
+                () = stop.cancelled() => return,
+                answered = self.answer_next() => answered,
+            };
+            let pause = match answered {
                 Ok(Some(_)) => continue,
                 Ok(None) => std::time::Duration::from_secs(1),
                 Err(error) => {

@@ -129,6 +129,42 @@ async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_while_it_answers_it_answers_once() {
+    let mut moments = 0;
+    for after in 0.. {
+        let house = House::new(BOTH[after % 2]).await;
+        house.open_issue();
+        let bot = Bot::start(&house);
+        let strike = if after % 4 < 2 { Strike::Before } else { Strike::After };
+        let reached = house.forge().hold(after, strike);
+        for delivery in house.forge().write_comment(project::PATH, 1, "/frognano help", project::MAINTAINER).unwrap() {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        let is_answered = |house: &House| house.said(1).concat().contains("listens to people");
+        let came = tokio::select! {
+            reached = reached => reached.is_ok(),
+            () = house.until(|house| house.forge().requests().len() <= after && is_answered(house)) => false,
+        };
+        bot.kill();
+        if !came {
+            break;
+        }
+        let bot = Bot::start(&house);
+        house.until(is_answered).await;
+        // It must not say it once more: whoever looked before the kill looks again now.
+        for delivery in house.forge().write_comment(project::PATH, 1, "/frognano status", project::MAINTAINER).unwrap() {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        house.until(|house| house.said(1).concat().contains("has not worked on this issue")).await;
+        let log = bot.stop();
+        assert_eq!(house.said(1).len(), 2, "killed at request {}: {:?}\n{log}", after + 1, house.said(1));
+        moments += 1;
+    }
+    println!("answering: killed at {moments} moments");
+    assert!(moments >= 6, "only {moments}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_word_to_the_model_it_ends_in_one_pull_request() {
     for after in 0..6 {
         let house = House::new(Kind::GitHub).await;

@@ -184,6 +184,45 @@ async fn a_label_set_again_while_it_runs_starts_anew_and_supersedes() {
     }
 }
 
+#[tokio::test]
+async fn a_word_that_the_issue_is_gone_is_believed_even_while_the_forge_still_shows_it() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        house.open_issue();
+        service.take(&house.label(1)).await;
+        service.take(&DELETE(&house)).await;
+        house.with_pull_request(1, |issue| issue.gone = false);
+        assert_eq!(heard(&service).await, ["cancelled: the issue is gone"], "{kind:?}");
+        assert_eq!((service.work_off().await.len(), house.said(1).len()), (0, 0), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_word_about_the_whole_repository_is_looked_at_for_each_of_its_runs() {
+    use frognano_bot::domain::{Event, Verb};
+    let house = House::new(Kind::GitHub).await;
+    let service = house.service().await;
+    for number in 1..=3 {
+        house.open_issue();
+        service.take(&house.label(number)).await;
+    }
+    house.forge().remove_label(project::PATH, 2, project::LABEL, project::MAINTAINER).unwrap();
+    let repository = service.store.active_jobs(None).await.unwrap().remove(0).repo;
+    let event = Event {
+        verb: Verb::Recheck,
+        why: "the label itself was deleted".to_owned(),
+        repository: Some(repository),
+        trigger: None,
+        about_pull_request: false,
+        command: None,
+        note: None,
+        actor: None,
+    };
+    service.store.ask(&event, &frognano_bot::domain::SystemClock, &frognano_bot::app::TimeIds).await.unwrap();
+    assert_eq!(heard(&service).await, ["still wanted; cancelled: the label was taken off; still wanted"]);
+}
+
 /// The run is in a process of its own; who hears the word is another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_in_another_process_stops_as_fast() {
