@@ -53,6 +53,14 @@ impl Place<'_> {
         Ok(self.write(&format!("{marker}\n{words}")).await?.is_some())
     }
 
+    /// Whether any job of ours has spoken here.
+    ///
+    /// # Errors
+    /// When the forge does not answer.
+    pub async fn has_status(&self) -> Result<bool, ForgeError> {
+        Ok(self.find(text::MARKER).await?.is_some())
+    }
+
     async fn find(&self, marker: &str) -> Result<Option<Comment>, ForgeError> {
         let myself = self.forge.myself().await?;
         let comments = if self.on_pull_request {

@@ -74,8 +74,9 @@ pub fn nothing_to_cancel() -> String {
 
 /// How far a waiting job is.
 #[must_use]
-pub fn queued(place: i64) -> String {
-    format!("**frognano-bot**: queued, at place {place}.")
+pub fn queued(place: i64, stage: &str) -> String {
+    let waits = if stage == "waiting_for_model" { "; it waits for the model's server" } else { "" };
+    format!("**frognano-bot**: queued, at place {place}{waits}.")
 }
 
 /// How far a running job is.

@@ -12,10 +12,13 @@ use super::report::{Report, Told};
 /// The longest comment that every forge takes is 65,536 characters; more than this is cut.
 const LONGEST: usize = 60_000;
 
+/// What the hidden line of every status comment begins with.
+pub const MARKER: &str = "<!-- frognano-bot job ";
+
 /// The hidden line by which a comment of ours is found again.
 #[must_use]
 pub fn marker(job: &str) -> String {
-    format!("<!-- frognano-bot job {job} -->")
+    format!("{MARKER}{job} -->")
 }
 
 /// The hidden line by which an answer of ours is found again.

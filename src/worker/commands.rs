@@ -107,7 +107,7 @@ impl Worker {
         let told = jobs.iter().find(|job| job.state != "done").or_else(|| jobs.iter().find(|job| has_something_to_say(job)));
         Ok(match told {
             None => replies::never_ran(&self.parts.settings.label),
-            Some(job) if job.state == "queued" => replies::queued(self.store.place_in_queue(&job.id).await?),
+            Some(job) if job.state == "queued" => replies::queued(self.store.place_in_queue(&job.id).await?, &job.stage),
             Some(job) if job.state == "running" => replies::running(&job.stage, job.steps),
             Some(job) => {
                 let (outcome, detail) = (job.outcome.as_deref().unwrap_or_default(), job.detail.as_deref().unwrap_or_default());

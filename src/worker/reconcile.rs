@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::{Event, RepoRef, Trigger, Verb};
 use crate::forge::{Forge, ForgeError};
 use crate::pipeline::UNKNOWN;
+use crate::publish::Place;
 use crate::store::StoreError;
 
 use super::Worker;
@@ -115,8 +116,10 @@ impl Worker {
             if issue.confidential || issue.is_pull_request || !issue.has_label(label) {
                 continue;
             }
-            let newest = self.store.jobs_of(repo, issue.number).await?;
-            if newest.iter().any(|job| job.state != "done") {
+            let jobs_of_it = self.store.jobs_of(repo, issue.number).await?;
+            if jobs_of_it.iter().any(|job| job.state != "done")
+                || (jobs_of_it.is_empty() && self.was_at_it(forge, repo, issue.number).await?)
+            {
                 continue;
             }
             let set = forge.label_set(repo, issue.number, label).await?;
@@ -128,6 +131,14 @@ impl Worker {
             }
         }
         Ok(jobs)
+    }
+}
+
+impl Worker {
+    /// Whether a comment of ours stands on an issue of which the database knows nothing: an earlier database did, and was lost.
+    async fn was_at_it(&self, forge: &dyn Forge, repo: &RepoRef, number: i64) -> Result<bool, Unread> {
+        let comments = self.comments();
+        Ok(Place { forge, repo, number, on_pull_request: false, allowance: &comments }.has_status().await?)
     }
 }
 

@@ -92,6 +92,25 @@ async fn every_page_of_labelled_issues_is_read_and_labels_compare_as_people_read
 }
 
 #[tokio::test]
+async fn a_lost_database_does_not_make_everything_anew() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        service.outcome().await;
+        service.end().await;
+        std::fs::rename(house.folder.path().join("data"), house.folder.path().join("lost")).unwrap();
+        let service = house.service().await;
+        assert_eq!(service.worker.reconcile().await.unwrap(), NOTHING, "{kind:?}");
+        house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+        service.take(&house.label(issue)).await;
+        service.work_off().await;
+        assert_eq!(house.pull_requests().len(), 2, "{kind:?}: set again, it is asked again");
+    }
+}
+
+#[tokio::test]
 async fn a_lost_word_to_stop_is_found_too() {
     for kind in BOTH {
         let house = House::new(kind).await;

@@ -135,8 +135,12 @@ async fn an_archived_repository_stops_its_runs() {
         house.open_issue();
         service.take(&house.label(1)).await;
         let running = working(&house, &service, &time).await;
-        house.forge().with_repository(project::PATH, |repository| repository.archived = true).unwrap();
-        service.worker.reconcile().await.unwrap();
+        let told = house.forge().archive(project::PATH, project::MAINTAINER).unwrap();
+        match kind {
+            Kind::GitHub => service.take(&told).await,
+            // Gitea tells nobody of it: it is seen when somebody looks.
+            Kind::Gitea => drop(service.worker.reconcile().await.unwrap()),
+        }
         heard(&service).await;
         let ended = running.await.unwrap();
         assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("archived")), "{kind:?}: {ended:?}");

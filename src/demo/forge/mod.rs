@@ -6,6 +6,7 @@
 //! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`].
 
 mod acts;
+mod archive;
 mod gitea;
 mod github;
 mod knobs;

@@ -44,6 +44,7 @@ impl Inbound {
             "pull_request_review" => review(payload, "submitted"),
             "pull_request_review_comment" => review(payload, "created"),
             "label" => self.label(payload),
+            "repository" if payload.text("action")? == "archived" => Ok((Verb::Cancel, "the repository was archived".to_owned())),
             "ping" => Ok(ignore("the hook was made or tested (ping)")),
             "" => Ok(ignore("the delivery names no event (header X-GitHub-Event)")),
             other => Ok(ignore(format!("events `{other}` are not used"))),
@@ -93,7 +94,7 @@ impl crate::forge::Inbound for Inbound {
 
     fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String> {
         let payload = Payload::parse(delivery.body())?;
-        let about_issue = !matches!(delivery.event(), "installation" | "installation_repositories" | "label");
+        let about_issue = !matches!(delivery.event(), "installation" | "installation_repositories" | "label" | "repository");
         payload.event(&self.forge, self.asked(delivery.event(), &payload)?, about_issue)
     }
 }
