@@ -118,6 +118,8 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         max_leases: i64::try_from(file.service.max_leases).unwrap_or(i64::MAX),
         retry: Duration::from_secs(10),
         model_retry: Duration::from_secs(file.model.retry_seconds),
+        reconcile: Duration::from_secs(file.service.reconcile_seconds),
+        comments_per_hour: i64::from(file.service.comments_per_hour),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
     let door = Door { inbound: Arc::new(inbound), store: store.clone(), clock, ids, wake, max_body_bytes: file.service.max_body_bytes };

@@ -96,6 +96,10 @@ pub struct Service {
     pub max_leases: u64,
     /// How long a run may go on after SIGTERM before it is put back, in seconds.
     pub grace_seconds: u64,
+    /// How often it is looked for what a lost delivery would have brought, in seconds; 0: never.
+    pub reconcile_seconds: u64,
+    /// The most comments on one issue or pull request within an hour; edits of the status comment do not count.
+    pub comments_per_hour: u32,
     /// The largest webhook body, in bytes.
     pub max_body_bytes: usize,
     /// The label that starts a run.
@@ -117,6 +121,8 @@ impl Default for Service {
             lease_seconds: 60,
             max_leases: 5,
             grace_seconds: 20,
+            reconcile_seconds: 300,
+            comments_per_hour: 20,
             max_body_bytes: 25 * 1024 * 1024,
             label: "frognano-fix".to_owned(),
             commit_name: "frognano-bot".to_owned(),

@@ -3,25 +3,35 @@
 //! What must hold: a job that was claimed ends in exactly one outcome, written on the forge before it is written in the database; whatever is
 //! not an outcome puts the job back with all that is finished; a model's server that is down pauses the queue and fails nothing.
 
+mod asks;
+mod commands;
 mod conclude;
+mod feedback;
+mod reconcile;
 mod record;
+mod stopping;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Fault, Ids, Outcome, Stage};
+use crate::domain::{Cancel, Fault, Ids, Outcome, Stage};
 use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
-use crate::publish::StatusComment;
 use crate::publish::report::Report;
+use crate::publish::{Allowance, Place, StatusComment, text};
 use crate::store::{Claimed, Store, StoreError, Which};
 
 use record::{JobEpisodes, JobRecord};
+
+pub use reconcile::Found;
+
+/// So many hands work off what is asked: a forge that is slow does not hold up a word to stop on another.
+const ANSWERING: usize = 3;
 
 /// How a worker does its work.
 #[derive(Debug, Clone)]
@@ -36,6 +46,10 @@ pub struct Settings {
     pub retry: Duration,
     /// How long to wait before a model's server that is down is asked again.
     pub model_retry: Duration,
+    /// How often it is looked for what a lost delivery would have brought; never for zero.
+    pub reconcile: Duration,
+    /// How many comments may be written on one issue or pull request within an hour.
+    pub comments_per_hour: i64,
 }
 
 /// Something that happened, for who watches (the progress bars of the command line).
@@ -129,6 +143,9 @@ impl Worker {
             Ok(jobs) => tracing::info!(jobs, "taking up the jobs that were running when the service ended"),
             Err(error) => tracing::error!(%error, "the leases of the last start could not be ended; they run out by themselves"),
         }
+        if let Err(error) = self.store.release_own_asks(&self.settings.owner).await {
+            tracing::error!(%error, "what was asked before the restart is taken up a little later");
+        }
         let abort = CancellationToken::new();
         let mut hands = tokio::task::JoinSet::new();
         for _ in 0..concurrency {
@@ -136,6 +153,12 @@ impl Worker {
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
+        for _ in 0..ANSWERING {
+            hands.spawn(self.clone().answer_asks(stop.clone()));
+        }
+        if !self.settings.reconcile.is_zero() {
+            hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
+        }
         stop.cancelled().await;
         if tokio::time::timeout(grace, async { while hands.join_next().await.is_some() {} }).await.is_err() {
             tracing::info!("the grace time is over: runs that go on are put back");
@@ -239,14 +262,17 @@ impl Worker {
     async fn keep_and_run(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
         let span =
             tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
+        let (cancel, steps) = (abort.child_token(), AtomicI64::new(0));
         let kept = async {
-            tokio::select! {
-                ended = self.run(claimed, part, abort.child_token()) => ended,
+            let asked = tokio::select! {
+                ended = self.run(claimed, part, cancel.clone(), &steps) => return ended,
                 () = self.heartbeat(claimed) => {
                     tracing::warn!("the lease was lost: this run stops without a further word");
-                    Ended::LeaseLost
+                    return Ended::LeaseLost;
                 }
-            }
+                asked = self.until_cancelled(claimed, &cancel, &steps) => asked,
+            };
+            self.end_from_outside(claimed, asked).await
         };
         tracing::Instrument::instrument(kept, span).await
     }
@@ -264,14 +290,29 @@ impl Worker {
         }
     }
 
-    async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken) -> Ended {
-        let mut report = Report { run: claimed.run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() };
+    /// Ends a run that did not end by itself when it was told to stop; it is gone, and its sandbox with it.
+    async fn end_from_outside(&self, claimed: &Claimed, asked: Cancel) -> Ended {
+        let report = self.new_report(claimed);
+        let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else { return Ended::PutBack };
+        let comments = self.comments();
+        let place = place_of(forge.as_ref(), claimed, &comments);
+        let mut status = StatusComment::new(place, &claimed.lease.job().0);
+        self.conclude_stopped(claimed, Some((forge.as_ref(), &mut status)), asked, report).await
+    }
+
+    fn new_report(&self, claimed: &Claimed) -> Report {
+        Report { run: claimed.run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() }
+    }
+
+    async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken, steps: &AtomicI64) -> Ended {
+        let mut report = self.new_report(claimed);
         let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
             return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
         };
         let claimed = &at_its_present_path(forge.as_ref(), claimed).await;
-        let mut status = StatusComment::new(forge.as_ref(), &claimed.repo, claimed.issue, &claimed.lease.job().0);
+        let comments = self.comments();
+        let mut status = StatusComment::new(place_of(forge.as_ref(), claimed, &comments), &claimed.lease.job().0);
         if claimed.leases > self.settings.max_leases {
             let detail = format!("the worker was lost {} times while it was at {}", claimed.leases - 1, claimed.stage);
             return self
@@ -279,7 +320,7 @@ impl Worker {
                 .await;
         }
         tracing::info!(leases = claimed.leases, was_at = claimed.stage, "working");
-        let mut record = JobRecord::new(&self.store, claimed, &mut status, &self.parts.settings.label, &self.progress);
+        let mut record = JobRecord::new(&self.store, claimed, &mut status, self.taken_up(claimed), &self.progress, steps);
         let episodes = JobEpisodes { store: &self.store, lease: &claimed.lease };
         let mut work = Work {
             parts: &self.parts,
@@ -289,6 +330,7 @@ impl Worker {
             text: claimed.text.clone(),
             issue: claimed.issue,
             issue_url: claimed.issue_url.clone(),
+            origin: claimed.origin.clone(),
             checkpoint: claimed.checkpoint.clone(),
             report: std::mem::take(&mut report),
             cancel,
@@ -317,9 +359,28 @@ impl Worker {
             Err(Stop::TryAgain(fault, detail)) if claimed.leases >= self.settings.max_leases => {
                 self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Abandoned { fault, detail }, report).await
             }
+            Err(stop @ Stop::Shutdown) => match self.is_to_stop(claimed).await {
+                Some(asked) => self.conclude_stopped(claimed, Some((forge.as_ref(), &mut status)), asked, report).await,
+                None => self.put_back(claimed, &mut status, stop).await,
+            },
             Err(stop) => self.put_back(claimed, &mut status, stop).await,
         }
     }
+
+    /// What the bot took up with this job, in words.
+    fn taken_up(&self, claimed: &Claimed) -> String {
+        match &claimed.origin {
+            Some(origin) => text::the_request(&origin.by.login, origin.round.as_ref().map(|round| round.number)),
+            None => text::the_label(&self.parts.settings.label),
+        }
+    }
+}
+
+/// Where a job is spoken of: on its issue, or on the pull request that it works on once more.
+fn place_of<'a>(forge: &'a dyn Forge, claimed: &'a Claimed, allowance: &'a dyn Allowance) -> Place<'a> {
+    let round = claimed.origin.as_ref().and_then(|origin| origin.round.as_ref());
+    let number = round.map_or(claimed.issue, |round| round.pull_request);
+    Place { forge, repo: &claimed.repo, number, on_pull_request: round.is_some(), allowance }
 }
 
 /// The job with the path that its repository has now. What is wrong with the repository is judged and told by the run.

@@ -21,6 +21,7 @@ impl File {
         demand(service.concurrency > 0, "[service] concurrency: at least 1".to_owned());
         demand(service.lease_seconds >= 10, "[service] lease_seconds: at least 10".to_owned());
         demand(service.max_leases > 0, "[service] max_leases: at least 1".to_owned());
+        demand(service.comments_per_hour > 0, "[service] comments_per_hour: at least 1, or nobody would be answered".to_owned());
         demand(service.max_body_bytes >= 64 * 1024, "[service] max_body_bytes: at least 65536, forges send more".to_owned());
         demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
         demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());

@@ -160,3 +160,11 @@ pub struct Event {
     /// Who caused the event.
     pub actor: Option<Actor>,
 }
+
+impl Event {
+    /// Whether the forge itself says that the issue is gone for good: then it can't be asked any more, and nobody can be told.
+    #[must_use]
+    pub fn says_gone(&self) -> bool {
+        self.verb == Verb::Cancel && ["deleted", "transferred"].iter().any(|word| self.why.contains(&format!("the issue was {word}")))
+    }
+}

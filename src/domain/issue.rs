@@ -18,6 +18,8 @@ pub struct Issue {
     pub open: bool,
     /// It is a pull request (GitHub and Gitea answer those here too).
     pub is_pull_request: bool,
+    /// Only people with write access may comment.
+    pub locked: bool,
     /// Hidden from most people (GitLab): never worked on, never answered in public.
     pub confidential: bool,
     /// The names of its labels.

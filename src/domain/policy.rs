@@ -22,6 +22,8 @@ pub enum Permission {
 pub enum Refusal {
     /// The issue is closed.
     IssueClosed,
+    /// The issue is locked.
+    IssueLocked,
     /// It is a pull request.
     IsPullRequest,
     /// The issue is confidential.
@@ -42,8 +44,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::IssueClosed,
+        Self::IssueLocked,
         Self::IsPullRequest,
         Self::Confidential,
         Self::NoWriteAccess,
@@ -59,6 +62,7 @@ impl Refusal {
     pub const fn name(self) -> &'static str {
         match self {
             Self::IssueClosed => "issue_closed",
+            Self::IssueLocked => "issue_locked",
             Self::IsPullRequest => "is_pull_request",
             Self::Confidential => "confidential",
             Self::NoWriteAccess => "no_write_access",

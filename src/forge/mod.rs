@@ -4,6 +4,7 @@
 //! address in a payload is ever requested (forges.md, section 6). Whatever creates something on a forge is preceded by a look for it.
 
 mod address;
+mod alike;
 mod answer;
 #[cfg(test)]
 mod canned;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef};
+use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef, ReviewState};
 
 pub use ears::Ears;
 pub use examine::Examination;
@@ -162,6 +163,45 @@ pub struct PullRequest {
     pub head_sha: String,
 }
 
+/// A pull request as it stands now, whoever opened it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequestNow {
+    /// The number shown to people.
+    pub number: i64,
+    /// Its page for people.
+    pub url: String,
+    /// Open, neither merged nor closed.
+    pub open: bool,
+    /// The branch with the change, without `refs/heads/`; none where it is one of another repository.
+    pub head: Option<String>,
+    /// The branch it is for, without `refs/heads/`.
+    pub base: String,
+}
+
+/// A review of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// The forge's id of it.
+    pub id: String,
+    /// The login of its author.
+    pub author: String,
+    /// What it came to.
+    pub state: ReviewState,
+    /// Its text.
+    pub body: String,
+}
+
+/// What a review says of one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineComment {
+    /// The file.
+    pub path: String,
+    /// The line as the forge counts it; none where it does not say.
+    pub line: Option<i64>,
+    /// The text.
+    pub body: String,
+}
+
 /// How git gets in: passed by askpass only, never in an argument, a URL or a file.
 #[derive(Debug, Clone)]
 pub struct GitAccess {
@@ -287,5 +327,34 @@ pub trait Forge: Send + Sync {
     /// Opens a pull request that is ready, for who has said otherwise that it needs a review. Only for forges that refuse drafts outright.
     async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
         Err(not_here(format!("a ready pull request from {} of {}", pull_request.head, repo.path)))
+    }
+    /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
+    async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
+        self.add_label(repo, number, label).await
+    }
+    /// Writes a comment on a pull request; [`Forge::edit_comment`] takes its id.
+    async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        self.comment(repo, number, body).await
+    }
+    /// All comments on a pull request, oldest first.
+    async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        self.comments(repo, number).await
+    }
+    /// The pull request now, open or not.
+    async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError>;
+    /// Replaces the text of a pull request of ours.
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError>;
+    /// All reviews of a pull request, oldest first.
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError>;
+    /// What a review says of single lines.
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError>;
+    /// The open issues with this label, newest first, as many as are read of a list.
+    async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError>;
+    /// The repositories that our token reaches, as many as are read of a list.
+    async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError>;
+    /// Asks once more for the deliveries since then that did not arrive; how many were asked for. Nothing where the forge can't be asked.
+    async fn redeliver_failed(&self, since_ms: i64) -> Result<u64, ForgeError> {
+        let _ = since_ms;
+        Ok(0)
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Comment, ForgeError, PullRequest, Repository};
+use super::{Comment, ForgeError, LineComment, PullRequest, PullRequestNow, Repository, Review};
 use crate::domain::{Actor, Issue, Note, RepoRef, ReviewState};
 
 /// Reads null as the type's empty value.
@@ -87,6 +87,8 @@ pub(super) struct IssueRow {
     pull_request: Option<serde_json::Value>,
     #[serde(default)]
     pub(super) draft: Option<bool>,
+    #[serde(default, alias = "is_locked", deserialize_with = "or_empty")]
+    locked: bool,
 }
 
 impl IssueRow {
@@ -118,6 +120,7 @@ impl IssueRow {
             title: self.title,
             body: self.body,
             author: self.user.map(|user| user.login).unwrap_or_default(),
+            locked: self.locked,
             confidential: false,
             labels: self.labels.into_iter().map(|label| label.name).collect(),
             url: self.html_url,
@@ -134,19 +137,53 @@ pub(super) struct ReviewRow {
     body: String,
     #[serde(default, alias = "type", deserialize_with = "or_empty")]
     state: String,
+    #[serde(default)]
+    user: Option<User>,
+}
+
+/// What a review says of a line. `original_line` is where the line was when the review was written.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct LineRow {
+    #[serde(default, deserialize_with = "or_empty")]
+    path: String,
+    #[serde(default)]
+    line: Option<i64>,
+    #[serde(default)]
+    original_line: Option<i64>,
+    #[serde(default)]
+    position: Option<i64>,
+    #[serde(default, deserialize_with = "or_empty")]
+    body: String,
+}
+
+impl LineRow {
+    /// On GitHub `position` counts within the diff; `of_diff` says so.
+    pub(super) fn comment(self, of_diff: bool) -> LineComment {
+        let position = self.position.filter(|line| !of_diff && *line > 0);
+        LineComment { path: self.path, line: self.line.or(self.original_line).or(position), body: self.body }
+    }
 }
 
 impl ReviewRow {
     pub(super) fn note(self) -> Note {
+        Note { id: self.id.map(|id| id.to_string()).unwrap_or_default(), review: Some(self.came_to()), text: self.body }
+    }
+
+    /// As the lists of reviews have it.
+    pub(super) fn review(self) -> Review {
+        let author = self.user.as_ref().map(|user| user.login.clone()).unwrap_or_default();
+        Review { id: self.id.map(|id| id.to_string()).unwrap_or_default(), author, state: self.came_to(), body: self.body }
+    }
+
+    fn came_to(&self) -> ReviewState {
         let state = self.state.to_ascii_lowercase();
-        let review = if state.ends_with("approved") {
+        if state.ends_with("approved") {
             ReviewState::Approved
         } else if state.ends_with("rejected") || state == "changes_requested" || state == "request_changes" {
             ReviewState::ChangesRequested
         } else {
             ReviewState::Commented
-        };
-        Note { id: self.id.map(|id| id.to_string()).unwrap_or_default(), text: self.body, review: Some(review) }
+        }
     }
 }
 
@@ -206,6 +243,10 @@ impl RepositoryRow {
         RepoRef { forge: forge.to_owned(), id: self.id.to_string(), path: self.full_name.clone() }
     }
 
+    pub(super) const fn is_archived(&self) -> bool {
+        self.archived
+    }
+
     /// The repository that was asked for as `what`.
     ///
     /// # Errors
@@ -251,7 +292,11 @@ pub(super) struct PullRow {
     title: String,
     #[serde(default)]
     draft: Option<bool>,
+    #[serde(default, deserialize_with = "or_empty")]
+    state: String,
     head: BranchEnd,
+    #[serde(default)]
+    base: Option<BranchEnd>,
 }
 
 impl PullRow {
@@ -259,6 +304,18 @@ impl PullRow {
     pub(super) fn is_from(&self, repo: &RepoRef, branch: &str) -> bool {
         let head_repo = self.head.repo.as_ref().map(|repo| repo.id).or(self.head.repo_id);
         self.head.name == branch && head_repo.is_some_and(|id| id.to_string() == repo.id)
+    }
+
+    /// As it stands, with its branch where that is one of this repository.
+    pub(super) fn now(self, repo: &RepoRef) -> PullRequestNow {
+        let is_own = self.is_from(repo, &self.head.name);
+        PullRequestNow {
+            number: self.number,
+            open: self.state == "open",
+            url: self.html_url,
+            head: is_own.then_some(self.head.name),
+            base: self.base.map(|base| base.name).unwrap_or_default(),
+        }
     }
 
     /// `by_title` answers for forges too old to say whether it is a draft.

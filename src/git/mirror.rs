@@ -190,6 +190,35 @@ impl Mirror {
         self.send(remote, commit, &reference, &[]).await
     }
 
+    /// Adds a commit to a branch of the remote whose tip is `parent`, the commit's own parent. Looks first: a branch that has the commit already is
+    /// left as it is, and one that anybody moved meanwhile too; false then.
+    ///
+    /// # Errors
+    /// When the remote refuses, or does not answer.
+    pub async fn push_on(&self, remote: &Remote, parent: &ObjectId, commit: &ObjectId, branch: &str) -> Result<bool, GitError> {
+        let reference = format!("refs/heads/{branch}");
+        match self.remote_tip(remote, &reference).await? {
+            Some(there) if there == *commit => return Ok(true),
+            Some(there) if there == *parent => {}
+            _ => return Ok(false),
+        }
+        // Never forced: what is not on top of the branch is rejected.
+        match self.send(remote, commit, &reference, &[]).await {
+            Err(GitError::PushRefused(_)) if self.remote_tip(remote, &reference).await?.as_ref() != Some(parent) => Ok(false),
+            sent => sent.map(|()| true),
+        }
+    }
+
+    /// The newest commit that both stem from.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn merge_base(&self, one: &ObjectId, other: &ObjectId) -> Result<ObjectId, GitError> {
+        let output = self.git.run(&self.folder, &["merge-base", "--end-of-options", one.as_str(), other.as_str()]).await?;
+        let text = String::from_utf8_lossy(&output);
+        ObjectId::parse(text.trim()).ok_or_else(|| GitError::Failed(format!("git merge-base answered {text:?}")))
+    }
+
     /// Asks the remote whether a push would be let in at all; nothing is sent. A forge may still refuse the push itself.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ChangedFile, ExitReason, Fault, Finding, NoPatch, Severity, Stage};
+use crate::domain::{ChangedFile, ExitReason, Fault, Finding, NoPatch, ObjectId, Severity, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
@@ -318,35 +318,38 @@ fn stop_of(error: LeafError) -> Stop {
 
 /// Makes the guarded patch a commit of the mirror and keeps it: from here on a lost run needs no agent again.
 pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPatch) -> Result<Candidate, Stop> {
-    let kept = match work.checkpoint.candidate.clone() {
-        Some(commit) if start.mirror.has(&commit).await => Some(commit),
-        _ => None,
-    };
-    let commit = match kept {
-        Some(commit) => commit,
-        None => {
-            let commit = start.mirror.commit(&work.run, &start.base, patch.changed(), &message(work)).await?;
-            let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
-            if made != patch.changed() {
-                return Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw"));
-            }
-            commit
-        }
-    };
-    let diff = start.mirror.patch(&start.base, &commit).await?;
+    let commit = commit_files(work, start, patch.changed()).await?;
+    keep_candidate(work, start, &commit).await?;
+    Ok(Candidate { patch, commit })
+}
+
+/// The kept commit, or a new one of the mirror: these files on top of the start.
+pub(super) async fn commit_files(work: &Work<'_>, start: &Start, changed: &[ChangedFile]) -> Result<ObjectId, Stop> {
+    if let Some(commit) = work.checkpoint.candidate.clone()
+        && start.mirror.has(&commit).await
+    {
+        return Ok(commit);
+    }
+    let commit = start.mirror.commit(&work.run, &start.base, changed, &message(work)).await?;
+    let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
+    if made == changed { Ok(commit) } else { Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw")) }
+}
+
+/// Keeps the commit and writes down what it changes, measured against `base`.
+pub(super) async fn keep_candidate(work: &mut Work<'_>, base: &Start, commit: &ObjectId) -> Result<(), Stop> {
+    let diff = base.mirror.patch(&base.base, commit).await?;
     work.report.patch_sha256 = Some(hex::encode(Sha256::digest(&diff)));
-    work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
+    work.report.files = base.mirror.line_counts(&base.base, commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
     changes::put_into_trajectory(&work.folder().await?, &diff).await?;
-    if work.checkpoint.candidate.as_ref() != Some(&commit) {
+    if work.checkpoint.candidate.as_ref() != Some(commit) {
         // What an earlier run's tests said is about another patch.
         work.checkpoint.tests_after = None;
     }
     work.checkpoint.candidate = Some(commit.clone());
     work.finish_stage();
-    work.keep().await?;
-    Ok(Candidate { patch, commit })
+    work.keep().await
 }
 
 pub(super) fn message(work: &Work<'_>) -> CommitMessage {

@@ -1,6 +1,6 @@
 //! The base commit: fixed when the run starts, kept through every resumption.
 
-use crate::domain::{Fault, NoPatch, Stage};
+use crate::domain::{Fault, NoPatch, ObjectId, Stage};
 use crate::git::{GitError, Mirror, Mirrors, Remote};
 
 use super::{Asked, Start, Stop, Work};
@@ -38,21 +38,7 @@ async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Sto
 
 async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, reference: &str, branch: &str) -> Result<Start, Stop> {
     let (mirror, base) = work.parts.mirrors.fetch(mirror_name, remote, reference, branch).await?;
-    if base.as_str().len() != 40 {
-        return Err(Stop::abandoned(Fault::Internal, "the repository uses SHA-256 object names, which are not supported"));
-    }
-    let tree = mirror.tree(&base).await?;
-    if tree.entries.is_empty() {
-        return Err(Stop::no_patch(NoPatch::EmptyRepository, "the default branch has no file"));
-    }
-    let limit = work.parts.settings.workspace_bytes;
-    if tree.bytes() > limit {
-        let detail = format!(
-            "the files at {base} take {} bytes, more than a sandbox has room for ({limit}); raise [sandbox] workspace_bytes",
-            tree.bytes()
-        );
-        return Err(Stop::abandoned(Fault::RepositoryTooLarge, detail));
-    }
+    let start = at(work, &mirror, base.clone(), branch).await?;
     if work.checkpoint.base.as_ref() != Some(&base) {
         // What an earlier run finished is about another commit.
         let kept = &mut work.checkpoint;
@@ -62,5 +48,25 @@ async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, referenc
     work.checkpoint.default_branch = Some(branch.to_owned());
     work.report.base = Some(base.to_string());
     work.keep().await?;
-    Ok(Start { mirror, base, branch: branch.to_owned(), tree })
+    Ok(start)
+}
+
+/// A commit of the mirror to start from, if a sandbox can take it.
+pub(super) async fn at(work: &Work<'_>, mirror: &Mirror, base: ObjectId, branch: &str) -> Result<Start, Stop> {
+    if base.as_str().len() != 40 {
+        return Err(Stop::abandoned(Fault::Internal, "the repository uses SHA-256 object names, which are not supported"));
+    }
+    let tree = mirror.tree(&base).await?;
+    if tree.entries.is_empty() {
+        return Err(Stop::no_patch(NoPatch::EmptyRepository, "the branch has no file"));
+    }
+    let limit = work.parts.settings.workspace_bytes;
+    if tree.bytes() > limit {
+        let detail = format!(
+            "the files at {base} take {} bytes, more than a sandbox has room for ({limit}); raise [sandbox] workspace_bytes",
+            tree.bytes()
+        );
+        return Err(Stop::abandoned(Fault::RepositoryTooLarge, detail));
+    }
+    Ok(Start { mirror: mirror.clone(), base, branch: branch.to_owned(), tree })
 }

@@ -11,6 +11,7 @@ mod clone;
 mod judge;
 mod keep;
 mod reviewers;
+mod round;
 mod sandboxed;
 mod stop;
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Attribution, Clock, IssueText, ObjectId, Outcome, RepoRef, RunId, Stage};
+use crate::domain::{Attribution, Clock, IssueText, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, branch_of};
 use crate::forge::Forge;
 use crate::git::{Mirror, Mirrors, Remote, Tree};
 use crate::guard::{GuardedPatch, Limits};
@@ -33,6 +34,7 @@ use crate::publish::{self, Destination, text};
 use crate::sandbox::Sandboxes;
 use crate::store::Checkpoint;
 
+pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
 pub use keep::KeepLimits;
 pub use stop::Stop;
@@ -131,6 +133,8 @@ pub struct Work<'a> {
     pub issue: i64,
     /// The issue's page.
     pub issue_url: String,
+    /// Where the job comes from, when it is not a label.
+    pub origin: Option<Origin>,
     /// What is finished.
     pub checkpoint: Checkpoint,
     /// What is told of it.
@@ -190,6 +194,9 @@ pub async fn solve(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, St
         return Ok(Outcome::Proposed { url });
     }
     admit::admit(work, asked).await?;
+    if let Some(round) = work.origin.as_ref().and_then(|origin| origin.round.clone()) {
+        return round::solve(work, asked, &round).await;
+    }
     let start = clone::from_forge(work, asked).await?;
     let candidate = propose(work, &start).await?;
     admit::still_wanted(work, asked).await?;
@@ -255,7 +262,7 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
 }
 
 fn our_branch(work: &Work<'_>) -> String {
-    format!("frognano/issue-{}-{}", work.issue, work.run)
+    branch_of(work.issue, &work.run.0)
 }
 
 impl Work<'_> {

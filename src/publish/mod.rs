@@ -4,16 +4,20 @@
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
 pub mod codeowners;
+mod comment;
 pub mod endings;
 pub mod inert;
+pub mod replies;
 pub mod report;
 pub mod text;
 
 use crate::config::DraftFallback;
 use crate::domain::{ObjectId, RepoRef};
-use crate::forge::{Comment, CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
+use crate::forge::{CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
 use crate::git::{GitError, Mirror, Remote};
 use crate::guard::GuardedPatch;
+
+pub use comment::{Allowance, Place, StatusComment, Unlimited};
 
 /// On every pull request of ours, before anybody is asked to look at it.
 pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
@@ -32,6 +36,9 @@ pub const HUMAN_REVIEW: CommitStatus = CommitStatus {
     passed: false,
     description: "A machine made this change; a person must review it before it is merged",
 };
+/// On a pull request of ours whose reviews asked for more rounds than are made.
+pub const NEEDS_HUMAN: LabelSpec =
+    LabelSpec { name: "needs-human", color: "b60205", description: "frognano-bot made all its rounds; a person must take over" };
 
 /// What may go wrong while writing to a forge.
 #[derive(Debug, thiserror::Error)]
@@ -66,57 +73,6 @@ pub struct Destination<'a> {
     pub reviewers: &'a [String],
     /// What is done where the forge makes no drafts.
     pub fallback: DraftFallback,
-}
-
-/// The one status comment of a job on its issue: found again by its marker, edited as the work goes on.
-pub struct StatusComment<'a> {
-    forge: &'a dyn Forge,
-    repo: &'a RepoRef,
-    issue: i64,
-    job: &'a str,
-    known: Option<Comment>,
-}
-
-impl<'a> StatusComment<'a> {
-    /// The comment of a job; nothing is read or written yet.
-    #[must_use]
-    pub const fn new(forge: &'a dyn Forge, repo: &'a RepoRef, issue: i64, job: &'a str) -> Self {
-        Self { forge, repo, issue, job, known: None }
-    }
-
-    /// The job.
-    #[must_use]
-    pub const fn job(&self) -> &str {
-        self.job
-    }
-
-    /// Writes or replaces the comment; a text that stands there already is left alone.
-    ///
-    /// # Errors
-    /// When the forge does not take it.
-    pub async fn write(&mut self, body: &str) -> Result<(), ForgeError> {
-        if self.known.is_none() {
-            self.known = self.find().await?;
-        }
-        match &mut self.known {
-            Some(comment) if comment.body.trim() == body.trim() => {}
-            Some(comment) => match self.forge.edit_comment(self.repo, &comment.id, body).await {
-                Ok(()) => body.clone_into(&mut comment.body),
-                // Somebody deleted it.
-                Err(ForgeError::NotFound { .. }) => *comment = self.forge.comment(self.repo, self.issue, body).await?,
-                Err(error) => return Err(error),
-            },
-            None => self.known = Some(self.forge.comment(self.repo, self.issue, body).await?),
-        }
-        Ok(())
-    }
-
-    async fn find(&self) -> Result<Option<Comment>, ForgeError> {
-        let marker = text::marker(self.job);
-        let myself = self.forge.myself().await?;
-        let comments = self.forge.comments(self.repo, self.issue).await?;
-        Ok(comments.into_iter().find(|comment| comment.author == myself.login && comment.body.contains(&marker)))
-    }
 }
 
 /// Pushes the commit of a guarded patch to our branch and opens the draft pull request, labelled.
@@ -156,15 +112,16 @@ pub async fn propose(
 async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), ForgeError> {
     let number = pull_request.number;
     let mut refused = Vec::new();
-    note(&mut refused, to.forge.add_label(to.repo, number, NEEDS_REVIEW).await)?;
+    note(&mut refused, to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await)?;
     for reviewer in to.reviewers {
         note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
     }
     if refused.is_empty() {
         return Ok(());
     }
-    let mut said = StatusComment::new(to.forge, to.repo, number, to.branch);
-    note(&mut Vec::new(), said.write(&text::not_done(to.branch, &refused)).await)
+    let place = Place { forge: to.forge, repo: to.repo, number, on_pull_request: true, allowance: &Unlimited };
+    let said = place.say_once(&format!("not done {}", to.branch), &text::not_done(&refused)).await;
+    note(&mut Vec::new(), said.map(drop))
 }
 
 fn note(refused: &mut Vec<String>, done: Result<(), ForgeError>) -> Result<(), ForgeError> {
@@ -177,6 +134,38 @@ fn note(refused: &mut Vec<String>, done: Result<(), ForgeError>) -> Result<(), F
         }
         Ok(()) => Ok(()),
     }
+}
+
+/// How a further commit went onto the branch of a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It is there, and the pull request says what it comes to.
+    Done,
+    /// Somebody else pushed to the branch meanwhile; nothing was done.
+    Moved,
+}
+
+/// Adds a commit of a guarded patch to the branch of an open pull request: on top of `parent`, never over anybody's commits.
+///
+/// # Errors
+/// When the forge or git refuses.
+pub async fn add(
+    to: &Destination<'_>,
+    patch: &GuardedPatch,
+    mirror: &Mirror,
+    (parent, commit): (&ObjectId, &ObjectId),
+    number: i64,
+    body: &str,
+) -> Result<Added, PublishError> {
+    tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing on top of what is there");
+    let access = to.forge.git_access(to.repo).await?;
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
+    if !mirror.push_on(&remote, parent, commit, to.branch).await? {
+        return Ok(Added::Moved);
+    }
+    to.forge.edit_pull_request(to.repo, number, body).await?;
+    to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
+    Ok(Added::Done)
 }
 
 async fn open(to: &Destination<'_>, title: &str, body: &str) -> Result<PullRequest, PublishError> {

@@ -5,21 +5,45 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Finding, Outcome, Refusal, Severity, Stage};
+use crate::domain::{Finding, Outcome, Refusal, Round, Severity, Stage};
 
 use super::endings;
 use super::inert::{self, cell, code, cut, fenced, inert};
 use super::report::{Report, Told};
 
+/// What the hidden line of every status comment begins with.
+pub const MARKER: &str = "<!-- frognano-bot job ";
+
 /// The hidden line by which a comment of ours is found again.
 #[must_use]
 pub fn marker(job: &str) -> String {
-    format!("<!-- frognano-bot job {job} -->")
+    format!("{MARKER}{job} -->")
 }
 
-/// The status comment while the work goes on.
+/// The hidden line by which an answer of ours is found again.
 #[must_use]
-pub fn working(job: &str, stage: Stage, label: &str) -> String {
+pub fn answer_marker(key: &str) -> String {
+    format!("<!-- frognano-bot answer {key} -->")
+}
+
+/// What the bot took up when a label asked.
+#[must_use]
+pub fn the_label(label: &str) -> String {
+    format!("the label `{}`", code(label))
+}
+
+/// What the bot took up when a person's command or review asked; `round` is that of a pull request's attempts.
+#[must_use]
+pub fn the_request(login: &str, round: Option<i64>) -> String {
+    match round {
+        Some(round) => format!("the review by `{}` (round {round} of {})", code(login), Round::MOST),
+        None => format!("the command by `{}`", code(login)),
+    }
+}
+
+/// The status comment while the work goes on. `taken_up` is what it began with.
+#[must_use]
+pub fn working(job: &str, stage: Stage, taken_up: &str) -> String {
     let now = match stage {
         Stage::Queued => "in the queue",
         Stage::Admitting => "reading the issue and checking who asked",
@@ -29,19 +53,18 @@ pub fn working(job: &str, stage: Stage, label: &str) -> String {
         Stage::Agent => "the model works on the issue in the sandbox",
         Stage::WaitingForModel => "waiting for the model: its server does not answer, the work goes on as soon as it does",
         Stage::TestsAfter => "judging the patch: running the tests in a second, fresh sandbox",
-        Stage::Publishing => "opening the draft pull request",
+        Stage::Publishing => "pushing the change to the draft pull request",
         Stage::Done => "done",
     };
-    format!("{}\n**frognano-bot** took up the label `{}`.\n\nNow: {now}.", marker(job), code(label))
+    format!("{}\n**frognano-bot** took up {taken_up}.\n\nNow: {now}.", marker(job))
 }
 
 /// The status comment while the forge or its git does not answer as it should.
 #[must_use]
-pub fn waiting(job: &str, why: &str, label: &str) -> String {
+pub fn waiting(job: &str, why: &str, taken_up: &str) -> String {
     cut(format!(
-        "{}\n**frognano-bot** took up the label `{}`.\n\nNow: waiting; the work goes on by itself as soon as this is over: {}",
+        "{}\n**frognano-bot** took up {taken_up}.\n\nNow: waiting; the work goes on by itself as soon as this is over: {}",
         marker(job),
-        code(label),
         inert(why)
     ))
 }
@@ -92,8 +115,8 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
 
 /// The comment on a pull request about what the forge did not take: labels and requests for review.
 #[must_use]
-pub fn not_done(branch: &str, refused: &[String]) -> String {
-    let mut text = format!("{}\nThe pull request stands, but the forge did not take everything that goes with it:\n", marker(branch));
+pub fn not_done(refused: &[String]) -> String {
+    let mut text = "The pull request stands, but the forge did not take everything that goes with it:\n".to_owned();
     for why in refused {
         write!(text, "\n- {}", inert(why)).ok();
     }
@@ -106,6 +129,7 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
     let (login, label) = (code(login), code(label));
     match refusal {
         Refusal::IssueClosed => format!("the issue is closed; reopen it and set the label `{label}` again"),
+        Refusal::IssueLocked => format!("the issue is locked; unlock it, take the label `{label}` off and set it again"),
         Refusal::IsPullRequest => format!("this is a pull request; the label `{label}` works on issues"),
         Refusal::Confidential => "the issue is confidential, and a branch or pull request would show it".to_owned(),
         Refusal::NoWriteAccess => format!(

@@ -1,8 +1,8 @@
 //! The inbox: one row a verified delivery.
 
-use crate::domain::{Clock, Event, Explanation, Ids, Trigger, Verb};
+use crate::domain::{Clock, Event, Explanation, Ids, Origin, RepoRef, Trigger, Verb};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, asks};
 use sqlx::Row as _;
 
 /// Stands in the place of the verb for a delivery that can't be read and so is ignored.
@@ -32,12 +32,14 @@ pub enum Intake {
     Waiting,
     /// The delivery was known already; nothing was written.
     Repeated,
+    /// It asks for something other than a new job; a hand of the worker looks at it.
+    Asked,
     /// Nothing to do.
     Noted,
 }
 
 impl Store {
-    /// Writes a delivery down and, when it may ask for work, its job in the same transaction.
+    /// Writes a delivery down and, when it may ask for work, its job or what else it asks in the same transaction.
     ///
     /// # Errors
     /// When the database fails; then nothing was written and the forge must be told so.
@@ -75,17 +77,30 @@ impl Store {
             transaction.rollback().await?;
             return Ok(Intake::Repeated);
         }
-        let Some(trigger) = trigger.filter(|_| asks) else {
-            transaction.commit().await?;
-            return Ok(Intake::Noted);
-        };
-        let job = ids.next();
-        let made = insert_job(&mut transaction, &job, trigger, now).await?;
-        if made {
-            sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
+        if let Some(repo) = delivery.read.ok().and_then(|event| event.repository.as_ref()) {
+            note_repository(&mut transaction, repo).await?;
         }
+        let intake = match (delivery.read, trigger.filter(|_| asks)) {
+            (Ok(event), Some(trigger)) => {
+                let job = ids.next();
+                if insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, now).await? {
+                    sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
+                    Intake::Job(job)
+                } else {
+                    // It may as well say that the reason for the active job is gone.
+                    let look_again = Event { verb: Verb::Recheck, note: None, command: None, ..event.clone() };
+                    asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
+                    Intake::Waiting
+                }
+            }
+            (Ok(event), None) if asks::is_ask(event) => {
+                asks::write(&mut transaction, event, &ids.next(), now).await?;
+                Intake::Asked
+            }
+            _ => Intake::Noted,
+        };
         transaction.commit().await?;
-        Ok(if made { Intake::Job(job) } else { Intake::Waiting })
+        Ok(intake)
     }
 }
 
@@ -132,7 +147,7 @@ impl Store {
             let Ok(trigger) = serde_json::from_str::<Trigger>(&asked) else { continue };
             let job = ids.next();
             let mut transaction = self.pool.begin().await?;
-            if insert_job(&mut transaction, &job, &trigger, clock.now_ms()).await? {
+            if insert_job(&mut transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, clock.now_ms()).await? {
                 sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&delivery).execute(&mut *transaction).await?;
                 made += 1;
             }
@@ -142,20 +157,44 @@ impl Store {
     }
 }
 
+async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, repo: &RepoRef) -> Result<(), StoreError> {
+    sqlx::query(
+        "insert into repositories (forge, repo_id, path) values ($1, $2, $3) \
+         on conflict (forge, repo_id) do update set path = excluded.path where repositories.path <> excluded.path",
+    )
+    .bind(&repo.forge)
+    .bind(&repo.id)
+    .bind(&repo.path)
+    .execute(&mut **transaction)
+    .await?;
+    Ok(())
+}
+
+/// A job to insert.
+pub(super) struct NewJob<'a> {
+    pub(super) id: &'a str,
+    pub(super) trigger: &'a Trigger,
+    pub(super) origin: Option<&'a Origin>,
+}
+
 /// Inserts a queued job unless the issue has an active one.
+///
+/// # Errors
+/// [`StoreError::EpisodeKnown`] when its origin has a job already, or the database fails.
 pub(super) async fn insert_job(
     transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    job: &str,
-    trigger: &Trigger,
+    new: &NewJob<'_>,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
+    let origin = new.origin.map(serde_json::to_string).transpose().map_err(|error| StoreError::Failed(error.to_string()))?;
+    let trigger = new.trigger;
     let inserted = sqlx::query(
         "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
-         lease_until_ms, fence, leases, checkpoint) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, 0, 0, 0, '{}') \
+         lease_until_ms, fence, leases, checkpoint, origin_key, origin) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, 0, 0, 0, '{}', $11, $12) \
          on conflict (forge, repo_id, issue) where state <> 'done' do nothing",
     )
-    .bind(job)
+    .bind(new.id)
     .bind(&trigger.repo.forge)
     .bind(&trigger.repo.id)
     .bind(&trigger.repo.path)
@@ -165,7 +204,45 @@ pub(super) async fn insert_job(
     .bind(&trigger.body)
     .bind(now_ms)
     .bind(now_ms)
+    .bind(new.origin.map(|origin| origin.key.as_str()))
+    .bind(origin)
     .execute(&mut **transaction)
-    .await?;
-    Ok(inserted.rows_affected() == 1)
+    .await;
+    match inserted {
+        Ok(inserted) => Ok(inserted.rows_affected() == 1),
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives one job to the deliveries that waited for the issue's last job to end.
+pub(super) async fn take_over_waiting(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    repo: &RepoRef,
+    issue: i64,
+    now_ms: i64,
+    ids: &dyn Ids,
+) -> Result<(), StoreError> {
+    let waiting: Option<String> = sqlx::query(
+        "select asked from deliveries where forge = $1 and repo_id = $2 and issue = $3 and job is null and asked is not null \
+         order by received_ms desc, id desc limit 1",
+    )
+    .bind(&repo.forge)
+    .bind(&repo.id)
+    .bind(issue)
+    .fetch_optional(&mut **transaction)
+    .await?
+    .map(|row| row.try_get("asked"))
+    .transpose()?;
+    let Some(trigger) = waiting.and_then(|asked| serde_json::from_str::<Trigger>(&asked).ok()) else { return Ok(()) };
+    let job = ids.next();
+    insert_job(transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, now_ms).await?;
+    sqlx::query("update deliveries set job = $1 where forge = $2 and repo_id = $3 and issue = $4 and job is null and asked is not null")
+        .bind(&job)
+        .bind(&repo.forge)
+        .bind(&repo.id)
+        .bind(issue)
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
 }

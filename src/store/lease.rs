@@ -5,9 +5,9 @@
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
-use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
+use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
 
-use super::deliveries::insert_job;
+use super::deliveries::take_over_waiting;
 use super::{Store, StoreError};
 
 /// What is finished of a job. A resumed run starts behind it.
@@ -20,6 +20,10 @@ pub struct Checkpoint {
     pub default_branch: Option<String>,
     /// Who set the label.
     pub requested_by: Option<String>,
+    /// The tip of the pull request's branch that another round works on top of.
+    pub head: Option<ObjectId>,
+    /// The act of setting the label under which the run started; none where the label was not there and need not be.
+    pub label_episode: Option<String>,
     /// The tests on base: what they said, or why they could not run.
     pub tests_before: Option<Result<TestRun, String>>,
     /// How the agent ended: its exit reason, its steps, its last words.
@@ -59,6 +63,10 @@ impl Lease {
     pub const fn job(&self) -> &JobId {
         &self.job
     }
+
+    pub(super) const fn fence(&self) -> i64 {
+        self.fence
+    }
 }
 
 /// A claimed job.
@@ -82,6 +90,8 @@ pub struct Claimed {
     pub issue_url: String,
     /// The frozen words.
     pub text: IssueText,
+    /// Where it comes from, when it is not a label.
+    pub origin: Option<Origin>,
     /// What is finished.
     pub checkpoint: Checkpoint,
 }
@@ -115,7 +125,7 @@ impl Store {
              where id = (select id from jobs where ((state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5)) \
              and (episode is null or $8 = 1) order by queued_ms, id limit 1) \
              and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
-             returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint",
+             returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
         )
         .bind(owner)
         .bind(now + lease_ms)
@@ -256,30 +266,7 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         fenced(lease, done.rows_affected())?;
-        let waiting: Option<String> = sqlx::query(
-            "select asked from deliveries where forge = $1 and repo_id = $2 and issue = $3 and job is null and asked is not null \
-             order by received_ms desc, id desc limit 1",
-        )
-        .bind(&claimed.repo.forge)
-        .bind(&claimed.repo.id)
-        .bind(claimed.issue)
-        .fetch_optional(&mut *transaction)
-        .await?
-        .map(|row| row.try_get("asked"))
-        .transpose()?;
-        if let Some(trigger) = waiting.and_then(|asked| serde_json::from_str::<Trigger>(&asked).ok()) {
-            let job = ids.next();
-            insert_job(&mut transaction, &job, &trigger, now).await?;
-            sqlx::query(
-                "update deliveries set job = $1 where forge = $2 and repo_id = $3 and issue = $4 and job is null and asked is not null",
-            )
-            .bind(&job)
-            .bind(&claimed.repo.forge)
-            .bind(&claimed.repo.id)
-            .bind(claimed.issue)
-            .execute(&mut *transaction)
-            .await?;
-        }
+        take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -298,6 +285,8 @@ fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
     let checkpoint: String = row.try_get("checkpoint")?;
     let checkpoint = serde_json::from_str(&checkpoint)
         .map_err(|error| StoreError::Unreadable { row: format!("jobs.{job}.checkpoint"), why: error.to_string() })?;
+    let origin = row.try_get::<Option<String>, _>("origin")?.map(|origin| serde_json::from_str(&origin)).transpose();
+    let origin = origin.map_err(|error| StoreError::Unreadable { row: format!("jobs.{job}.origin"), why: error.to_string() })?;
     Ok(Claimed {
         lease: Lease { job: JobId(job), fence: row.try_get("fence")? },
         run: RunId(row.try_get("run")?),
@@ -308,6 +297,7 @@ fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         issue: row.try_get("issue")?,
         issue_url: row.try_get("issue_url")?,
         text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },
+        origin,
         checkpoint,
     })
 }

@@ -4,16 +4,20 @@
 //! de-duplication; each write of a worker is fenced by its [`Lease`], so that a worker that lost its lease can change nothing any more.
 //! The SQL is the same for SQLite and PostgreSQL.
 
+mod asks;
 mod deliveries;
 mod jobs;
 mod known;
 mod lease;
+mod repositories;
 
 use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
 
+pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
+pub use known::{KnownJob, Made};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");

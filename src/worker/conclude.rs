@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::domain::{Outcome, Refusal, Stage};
+use crate::domain::{Outcome, Refusal, Stage, branch_of};
 use crate::forge::{Forge, ForgeError};
 use crate::pipeline::Stop;
 use crate::publish::report::Report;
-use crate::publish::{self, StatusComment, text};
-use crate::store::{Claimed, StoreError};
+use crate::publish::{self, Place, StatusComment, replies, text};
+use crate::store::{Claimed, KnownJob, StoreError};
 
 use super::{Ended, Progress, Worker, millis};
 
@@ -22,7 +22,7 @@ impl Worker {
     ) -> Ended {
         report.close(&outcome);
         if let Some((forge, status)) = forge {
-            match say(forge, status, claimed, &outcome, &report).await {
+            match self.say(forge, status, claimed, &outcome, &report).await {
                 Err(error @ ForgeError::Unavailable { .. }) => return self.put_back(claimed, status, error.into()).await,
                 Err(error) => tracing::warn!(%error, "the outcome could not be said on the issue"),
                 Ok(()) => {}
@@ -70,21 +70,21 @@ impl Worker {
             Stop::LeaseLost => return Ended::LeaseLost,
             Stop::ModelDown(why) => {
                 self.model_is_down.store(true, Ordering::Relaxed);
-                let body = text::working(status.job(), Stage::WaitingForModel, &self.parts.settings.label);
+                let body = text::working(status.job(), Stage::WaitingForModel, &self.taken_up(claimed));
                 if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that the model is waited for");
                 }
                 (Stage::WaitingForModel, millis(self.settings.model_retry), false, why)
             }
             Stop::InQueue => {
-                let body = text::working(status.job(), Stage::Queued, &self.parts.settings.label);
+                let body = text::working(status.job(), Stage::Queued, &self.taken_up(claimed));
                 if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that it is in the queue");
                 }
                 (Stage::Queued, 0, false, "all hands are busy".to_owned())
             }
             Stop::Later { why, after_ms } => {
-                let body = text::waiting(status.job(), &why, &self.parts.settings.label);
+                let body = text::waiting(status.job(), &why, &self.taken_up(claimed));
                 if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that the forge is waited for");
                 }
@@ -116,24 +116,51 @@ impl Worker {
         }
         text
     }
-}
 
-async fn say(
-    forge: &dyn Forge,
-    status: &mut StatusComment<'_>,
-    claimed: &Claimed,
-    outcome: &Outcome,
-    report: &Report,
-) -> Result<(), ForgeError> {
-    let body = text::ended(status.job(), outcome, report);
-    status.write(&body).await?;
-    let no_fix = match outcome {
-        Outcome::NoPatch { .. } => true,
-        Outcome::Refused { reason, .. } => !Refusal::ALL.iter().any(|refusal| refusal.name() == reason),
-        _ => false,
-    };
-    if no_fix {
-        forge.add_label(&claimed.repo, claimed.issue, publish::NO_FIX).await?;
+    async fn say(
+        &self,
+        forge: &dyn Forge,
+        status: &mut StatusComment<'_>,
+        claimed: &Claimed,
+        outcome: &Outcome,
+        report: &Report,
+    ) -> Result<(), ForgeError> {
+        let body = text::ended(status.job(), outcome, report);
+        status.write(&body).await?;
+        let is_round = claimed.origin.as_ref().is_some_and(|origin| origin.round.is_some());
+        let no_fix = match outcome {
+            Outcome::NoPatch { .. } => !is_round,
+            Outcome::Refused { reason, .. } => !is_round && !Refusal::ALL.iter().any(|refusal| refusal.name() == reason),
+            _ => false,
+        };
+        if no_fix {
+            forge.add_label(&claimed.repo, claimed.issue, publish::NO_FIX).await?;
+        }
+        match outcome {
+            Outcome::Proposed { url } if !is_round => self.supersede(forge, claimed, url).await,
+            _ => Ok(()),
+        }
     }
-    Ok(())
+
+    /// Says on our older open pull requests for the same issue that there is a newer one, once.
+    async fn supersede(&self, forge: &dyn Forge, claimed: &Claimed, url: &str) -> Result<(), ForgeError> {
+        const LOOKED_AT: usize = 5;
+        let jobs = self.store.jobs_of(&claimed.repo, claimed.issue).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "older pull requests for this issue are not known");
+            Vec::new()
+        });
+        let opened_one = |job: &&KnownJob| {
+            let is_round = job.origin.as_ref().is_some_and(|origin| origin.round.is_some());
+            job.id != claimed.lease.job().0 && job.outcome.as_deref() == Some("proposed") && !is_round
+        };
+        let runs = jobs.iter().filter(opened_one).filter_map(|job| job.run.as_deref()).take(LOOKED_AT);
+        let comments = self.comments();
+        for run in runs {
+            if let Some(old) = forge.find_pull_request(&claimed.repo, &branch_of(claimed.issue, run)).await? {
+                let place = Place { forge, repo: &claimed.repo, number: old.number, on_pull_request: true, allowance: &comments };
+                place.say_once("superseded", &replies::superseded(url)).await?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -1,5 +1,7 @@
 //! Where a run of the worker is written down: in the database first, then for people on the issue.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
@@ -17,8 +19,9 @@ pub(super) struct JobRecord<'a, 'b> {
     store: &'a Store,
     claimed: &'a Claimed,
     status: &'a mut StatusComment<'b>,
-    label: &'a str,
+    taken_up: String,
     progress: &'a broadcast::Sender<Progress>,
+    steps: &'a AtomicI64,
 }
 
 impl<'a, 'b> JobRecord<'a, 'b> {
@@ -26,10 +29,11 @@ impl<'a, 'b> JobRecord<'a, 'b> {
         store: &'a Store,
         claimed: &'a Claimed,
         status: &'a mut StatusComment<'b>,
-        label: &'a str,
+        taken_up: String,
         progress: &'a broadcast::Sender<Progress>,
+        steps: &'a AtomicI64,
     ) -> Self {
-        Self { store, claimed, status, label, progress }
+        Self { store, claimed, status, taken_up, progress, steps }
     }
 }
 
@@ -42,7 +46,7 @@ impl Record for JobRecord<'_, '_> {
         if stage == Stage::Admitting {
             return Ok(());
         }
-        let body = text::working(self.status.job(), stage, self.label);
+        let body = text::working(self.status.job(), stage, &self.taken_up);
         match self.status.write(&body).await {
             Ok(()) => Ok(()),
             // Who may not comment may not label a pull request either: better to stop before the work than after it.
@@ -60,6 +64,7 @@ impl Record for JobRecord<'_, '_> {
 
     fn step(&mut self, trajectory: &Trajectory) {
         let done = trajectory.progress();
+        self.steps.store(i64::try_from(done.steps).unwrap_or(i64::MAX), Ordering::Relaxed);
         self.progress.send(Progress::Step { run: self.claimed.run.0.clone(), step: done.steps, tools: done.tools }).ok();
     }
 }

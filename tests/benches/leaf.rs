@@ -159,6 +159,7 @@ async fn steps_of_a_long_run() {
         text: IssueText { title: "t".to_owned(), body: "b".to_owned() },
         issue: 0,
         issue_url: String::new(),
+        origin: None,
         checkpoint: Checkpoint::default(),
         report: Report::default(),
         cancel: CancellationToken::new(),

@@ -11,15 +11,15 @@ use frognano_bot::store::Store;
 use crate::house::{BOTH, House, TOKEN};
 
 /// The service as a process of its own.
-struct Bot {
+pub struct Bot {
     child: Child,
-    door: String,
+    pub door: String,
     log: std::thread::JoinHandle<String>,
-    ended: tokio::sync::mpsc::UnboundedReceiver<()>,
+    pub ended: tokio::sync::mpsc::UnboundedReceiver<()>,
 }
 
 impl Bot {
-    fn start(house: &House) -> Self {
+    pub fn start(house: &House) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
         command.args(["serve", "--config"]).arg(house.write_config()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -52,7 +52,7 @@ impl Bot {
     }
 
     /// SIGTERM; it must end by itself.
-    fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -126,6 +126,42 @@ async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
         println!("{kind:?}: killed at {moments} moments");
         assert!(moments > 20, "only {moments}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_while_it_answers_it_answers_once() {
+    let mut moments = 0;
+    for after in 0.. {
+        let house = House::new(BOTH[after % 2]).await;
+        house.open_issue();
+        let bot = Bot::start(&house);
+        let strike = if after % 4 < 2 { Strike::Before } else { Strike::After };
+        let reached = house.forge().hold(after, strike);
+        for delivery in house.forge().write_comment(project::PATH, 1, "/frognano help", project::MAINTAINER).unwrap() {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        let is_answered = |house: &House| house.said(1).concat().contains("listens to people");
+        let came = tokio::select! {
+            reached = reached => reached.is_ok(),
+            () = house.until(|house| house.forge().requests().len() <= after && is_answered(house)) => false,
+        };
+        bot.kill();
+        if !came {
+            break;
+        }
+        let bot = Bot::start(&house);
+        house.until(is_answered).await;
+        // It must not say it once more: whoever looked before the kill looks again now.
+        for delivery in house.forge().write_comment(project::PATH, 1, "/frognano status", project::MAINTAINER).unwrap() {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        house.until(|house| house.said(1).concat().contains("has not worked on this issue")).await;
+        let log = bot.stop();
+        assert_eq!(house.said(1).len(), 2, "killed at request {}: {:?}\n{log}", after + 1, house.said(1));
+        moments += 1;
+    }
+    println!("answering: killed at {moments} moments");
+    assert!(moments >= 6, "only {moments}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

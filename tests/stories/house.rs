@@ -70,11 +70,20 @@ impl House {
 
     /// With the sample project and another script.
     pub async fn with_script(kind: Kind, script: &str) -> Self {
+        Self::with(kind, script, RestartOn::Conversation).await
+    }
+
+    /// The same with a script that goes on from conversation to conversation.
+    pub async fn with_script_of_turns(kind: Kind, script: &str) -> Self {
+        Self::with(kind, script, RestartOn::Never).await
+    }
+
+    async fn with(kind: Kind, script: &str, restart: RestartOn) -> Self {
         let folder = tempfile::Builder::new().prefix("house-").tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
         let forge = Forge::new(kind, Arc::new(SystemClock));
         project::put_on(&forge, folder.path(), SECRET, TOKEN).unwrap();
-        let scripted = Scripted::new(Script::parse(script).unwrap(), RestartOn::Conversation);
+        let scripted = Scripted::new(Script::parse(script).unwrap(), restart);
         let (running, model) = (demo::start(forge).await.unwrap(), ModelServer::start(scripted).await.unwrap());
         Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new(), entry: None }
     }
@@ -121,6 +130,8 @@ impl House {
         std::fs::write(self.folder.path().join("webhook-secret"), SECRET).unwrap();
         std::fs::write(self.folder.path().join("token"), TOKEN).unwrap();
         let (keys, sections) = self.settings.split_at(self.settings.find("[").unwrap_or(self.settings.len()));
+        // What is looked for again and again would ask the forge at moments that no story chose.
+        let keys = if keys.contains("reconcile_seconds") { keys.to_owned() } else { format!("reconcile_seconds = 0\n{keys}") };
         let tools = format!("[sandbox]\ntools = {:?}\n", tools());
         let sections =
             if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };
@@ -211,6 +222,11 @@ impl House {
             .output()
             .unwrap();
         assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    }
+
+    /// Moves the service's clock on.
+    pub fn pass(&self, milliseconds: i64) {
+        self.clock.0.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
     /// Lets the time pass after which a job that was put back is due, and gives its outcome.

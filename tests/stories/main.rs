@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod commands;
 mod crashes;
 mod demo_forge;
 mod doctor;
@@ -16,11 +17,15 @@ mod leaf_vectors;
 mod llama;
 mod main_job;
 mod model_client;
+mod nothing_missed;
+mod nothing_twice;
 mod recovery;
 mod refusals;
 mod review_calls;
+mod revise;
 mod rules;
 mod sandbox;
+mod stopping;
 mod toolcalls;
 mod tools;
 mod verify;

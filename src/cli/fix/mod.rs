@@ -192,6 +192,7 @@ impl Prepared {
             text: self.order.text.clone(),
             issue: 0,
             issue_url: String::new(),
+            origin: None,
             checkpoint: self.checkpoint.clone(),
             cancel,
             stage_began: None,

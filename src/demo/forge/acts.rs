@@ -23,6 +23,9 @@ impl State {
             body: body.to_owned(),
             author: by.to_owned(),
             open: true,
+            locked: false,
+            gone: false,
+            reviews: Vec::new(),
             labels: Vec::new(),
             comments: Vec::new(),
             timeline: Vec::new(),
@@ -94,6 +97,18 @@ impl State {
         let (did, news) = if open { (Did::Reopened, News::Reopened) } else { (Did::Closed, News::Closed) };
         self.record(spot, by, did);
         self.announce(spot, by, &news);
+    }
+
+    /// Locks it.
+    pub(super) fn lock(&mut self, spot: Spot, by: &str) {
+        self.issue_mut(spot).locked = true;
+        self.announce(spot, by, &News::Locked);
+    }
+
+    /// Takes it away for good; `how` is the forge's word for it.
+    pub(super) fn take_away(&mut self, spot: Spot, by: &str, how: &'static str) {
+        self.announce(spot, by, &News::Gone(how));
+        self.issue_mut(spot).gone = true;
     }
 
     /// Changes title, text or both; nothing happens when neither changes.

@@ -6,11 +6,13 @@
 //! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`].
 
 mod acts;
+mod archive;
 mod gitea;
 mod github;
 mod knobs;
 mod pages;
 mod people;
+mod requests;
 mod reviews;
 mod state;
 mod webhook;
@@ -28,7 +30,8 @@ use crate::domain::{Clock, Permission};
 pub use github::Tried;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
-pub use reviews::Status;
+pub use requests::Status;
+pub use reviews::{NewReview, Review, Verdict};
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;

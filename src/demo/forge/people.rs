@@ -1,5 +1,6 @@
 //! What people do on the forge's pages. Real forges check rights there too, but a story must be able to begin with anything: here nobody is refused.
 
+use super::reviews::NewReview;
 use super::state::Spot;
 use super::webhook::Delivery;
 use super::{Forge, Mistake, State};
@@ -64,6 +65,38 @@ impl Forge {
     /// When the issue or the account is not there.
     pub fn reopen_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
         self.act(repository, number, by, |state, spot, by| state.set_open(spot, by, true))
+    }
+
+    /// Locks an issue or pull request.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn lock_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.lock(spot, by))
+    }
+
+    /// Deletes an issue.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn delete_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.take_away(spot, by, "deleted"))
+    }
+
+    /// Moves an issue to another repository, as only GitHub can.
+    ///
+    /// # Errors
+    /// When the issue or the account is not there.
+    pub fn transfer_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.take_away(spot, by, "transferred"))
+    }
+
+    /// Reviews a pull request, with remarks on lines.
+    ///
+    /// # Errors
+    /// When the pull request or the account is not there.
+    pub fn review(&self, repository: &str, number: i64, by: &str, review: NewReview<'_>) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, number, by, |state, spot, by| state.review(spot, by, &review))
     }
 
     /// Replaces title and text.

@@ -1,60 +1,141 @@
-//! What goes with a pull request on both faces: requests for review, statuses of commits, and who is in which team.
+//! Reviews of pull requests: how people write them, how the forges tell of them, and how they list them (forges.md, sections 2.2, 2.3, 4.2, 4.3).
 
 use serde_json::{Value, json};
 
-use super::state::{Spot, State};
-use super::wire::{Answer, Ask};
-use crate::domain::Permission;
+use super::state::{Issue, Kind, Repository, Spot, State};
+use super::webhook::{Delivery, gitea_headers, github_headers};
+use super::{gitea, github};
 
-/// A status of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// The id of its repository.
-    pub repository: u64,
-    /// The commit.
-    pub commit: String,
-    /// Whose word it is.
-    pub context: String,
-    /// `failure`, `success` and so on.
-    pub state: String,
+/// What a review comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Good as it is.
+    Approved,
+    /// Not yet.
+    ChangesRequested,
+    /// Neither.
+    Commented,
+}
+
+/// A review to write.
+#[derive(Debug, Clone, Copy)]
+pub struct NewReview<'a> {
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Its text.
+    pub body: &'a str,
+    /// Path, line and text of each remark.
+    pub lines: &'a [(&'a str, i64, &'a str)],
+}
+
+/// A review.
+#[derive(Debug, Clone)]
+pub struct Review {
+    /// The forge's id of it.
+    pub id: u64,
+    /// The login of its author.
+    pub author: String,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Its text.
+    pub body: String,
+    /// Path, line and text of each remark.
+    pub lines: Vec<(String, i64, String)>,
 }
 
 impl State {
-    /// Whether this person is in `organization/team`; none when there is no such team.
-    pub(super) fn in_team(&self, team: &str, login: &str) -> Option<bool> {
-        let (_, members) = self.teams.iter().find(|(name, _)| name.eq_ignore_ascii_case(team))?;
-        Some(members.iter().any(|member| member.eq_ignore_ascii_case(login)))
+    /// Writes a review and tells the hooks.
+    pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
+        let id = self.next_id();
+        let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
+        let review = Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines };
+        self.issue_mut(spot).reviews.push(review.clone());
+        let Some(payload) = self.review_payload(spot, by, &review) else { return };
+        let body = axum::body::Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
+        let (event, action) = match (self.kind, review.verdict) {
+            (Kind::GitHub, _) => ("pull_request_review", "submitted"),
+            (Kind::Gitea, Verdict::Approved) => ("pull_request_approved", "reviewed"),
+            (Kind::Gitea, Verdict::ChangesRequested) => ("pull_request_rejected", "reviewed"),
+            (Kind::Gitea, Verdict::Commented) => ("pull_request_comment", "reviewed"),
+        };
+        for hook in self.repositories[spot.repository].hooks.clone() {
+            let id = self.next_uuid();
+            let headers = match self.kind {
+                Kind::Gitea => gitea_headers(&id, event, &format!("pull_request_review_{}", word(review.verdict)), &hook.secret, &body),
+                Kind::GitHub => github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body),
+            };
+            self.outbox.push(Delivery { id, what: format!("{event} {action}"), headers, body: body.clone() });
+        }
+    }
+
+    fn review_payload(&self, spot: Spot, by: &str, review: &Review) -> Option<Value> {
+        let (repository, issue) = self.at(spot);
+        let pull = issue.pull.as_ref()?;
+        Some(match self.kind {
+            Kind::GitHub => json!({
+                "action": "submitted", "review": self.github_review(review),
+                "pull_request": github::shape::pull(self, repository, issue, pull),
+                "repository": github::shape::repository(self, repository, ""), "sender": github::shape::user(self, by),
+            }),
+            Kind::Gitea => json!({
+                "action": "reviewed", "number": issue.number, "pull_request": gitea::shape::pull(self, repository, issue, pull),
+                "repository": gitea::shape::repository(self, repository, &issue.author), "sender": gitea::shape::user(self, by),
+                "review": { "type": format!("pull_request_review_{}", word(review.verdict)), "content": review.body },
+            }),
+        })
+    }
+
+    fn github_review(&self, review: &Review) -> Value {
+        let state = match review.verdict {
+            Verdict::Approved => "APPROVED",
+            Verdict::ChangesRequested => "CHANGES_REQUESTED",
+            Verdict::Commented => "COMMENTED",
+        };
+        json!({ "id": review.id, "user": github::shape::user(self, &review.author), "body": review.body, "state": state })
+    }
+
+    /// The reviews as the API lists them.
+    pub(super) fn listed_reviews(&self, issue: &Issue) -> Vec<Value> {
+        let gitea = |review: &Review| {
+            let state = match review.verdict {
+                Verdict::Approved => "APPROVED",
+                Verdict::ChangesRequested => "REQUEST_CHANGES",
+                Verdict::Commented => "COMMENT",
+            };
+            json!({
+                "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": false,
+                "official": true, "dismissed": false, "comments_count": review.lines.len(),
+            })
+        };
+        let one = |review: &Review| if self.kind == Kind::GitHub { self.github_review(review) } else { gitea(review) };
+        issue.reviews.iter().map(one).collect()
+    }
+
+    /// The remarks of a review as the API lists them; none when there is no such review.
+    pub(super) fn listed_remarks(&self, repository: &Repository, issue: &Issue, id: &str) -> Option<Vec<Value>> {
+        let review = issue.reviews.iter().find(|review| review.id.to_string() == id)?;
+        let sha = issue.pull.as_ref().map(|pull| repository.head_sha(issue, pull));
+        let one = |(number, (path, line, text)): (usize, &(String, i64, String))| {
+            let id = review.id * 1000 + number as u64;
+            match self.kind {
+                Kind::GitHub => json!({
+                    "id": id, "path": path, "line": line, "original_line": line, "position": 1, "body": text, "commit_id": sha,
+                    "user": github::shape::user(self, &review.author), "pull_request_review_id": review.id,
+                }),
+                Kind::Gitea => json!({
+                    "id": id, "path": path, "position": line, "original_position": 0, "body": text, "commit_id": sha,
+                    "user": gitea::shape::user(self, &review.author), "pull_request_review_id": review.id, "diff_hunk": "",
+                }),
+            }
+        };
+        Some(review.lines.iter().enumerate().map(one).collect())
     }
 }
 
-/// The names of a request for review; an error says which one may not be asked.
-pub(super) fn ask_for_review(state: &mut State, ask: &Ask, spot: Spot) -> Result<(), String> {
-    let body = ask.object().unwrap_or_default();
-    let names = |list: &str| body[list].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
-    let (people, teams) = (names("reviewers"), names("team_reviewers"));
-    let (repository, issue) = state.at(spot);
-    if people.iter().any(|name| name.eq_ignore_ascii_case(&issue.author)) {
-        return Err("Review cannot be requested from pull request author.".to_owned());
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Approved => "approved",
+        Verdict::ChangesRequested => "rejected",
+        Verdict::Commented => "comment",
     }
-    if people.iter().any(|name| state.user(name).is_none() || repository.permission(name) < Permission::Read) {
-        return Err("Reviews may only be requested from collaborators. One or more of the users or teams you specified is not a collaborator of the repository.".to_owned());
-    }
-    let owner = repository.owner();
-    if let Some(team) = teams.iter().find(|team| !state.teams.contains_key(&format!("{owner}/{team}"))) {
-        return Err(format!("Could not resolve to a node with the slug {team}."));
-    }
-    let (id, number) = (repository.id, issue.number);
-    state.review_requests.extend(people.into_iter().chain(teams).map(|who| (id, number, who)));
-    Ok(())
-}
-
-/// Puts a status on a commit of this repository; none for a state that is no word of the forges.
-pub(super) fn put_status(state: &mut State, ask: &Ask, here: usize, commit: &str) -> Option<Answer> {
-    let body = ask.object()?;
-    let word = body["state"].as_str().filter(|word| ["error", "failure", "pending", "success"].contains(word))?.to_owned();
-    let context = body["context"].as_str().unwrap_or("default").to_owned();
-    let repository = state.repositories[here].id;
-    let answer = json!({"state": word, "status": word, "context": context, "description": body["description"]});
-    state.statuses.push(Status { repository, commit: commit.to_owned(), context, state: word });
-    Some(Answer::json(201, &answer))
 }

@@ -147,6 +147,12 @@ pub struct Issue {
     pub author: String,
     /// Open, not closed.
     pub open: bool,
+    /// Only people with write access may comment.
+    pub locked: bool,
+    /// It was deleted, or moved away: nobody finds it any more.
+    pub gone: bool,
+    /// The reviews of a pull request, oldest first.
+    pub reviews: Vec<super::reviews::Review>,
     /// Its labels.
     pub labels: Vec<Label>,
     /// Its comments, oldest first.
@@ -282,7 +288,7 @@ pub struct State {
     /// Whether default branches show as protected from whoever is no administrator.
     pub protected: bool,
     /// Every status that was put on a commit, oldest first.
-    pub statuses: Vec<super::reviews::Status>,
+    pub statuses: Vec<super::requests::Status>,
     clock: Arc<dyn Clock>,
     last_id: u64,
 }
@@ -356,7 +362,7 @@ impl State {
     }
 
     pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
-        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number)?;
+        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number && !issue.gone)?;
         Some(Spot { repository, issue })
     }
 

@@ -71,9 +71,18 @@ pub(super) enum News {
     Unlabelled(Label),
     Closed,
     Reopened,
-    Edited { title_from: Option<String>, body_from: Option<String> },
+    Locked,
+    /// Deleted or transferred, in the forge's word.
+    Gone(&'static str),
+    Edited {
+        title_from: Option<String>,
+        body_from: Option<String>,
+    },
     Commented(u64),
-    CommentEdited { id: u64, from: String },
+    CommentEdited {
+        id: u64,
+        from: String,
+    },
 }
 
 impl News {
@@ -85,6 +94,8 @@ impl News {
             (Self::Unlabelled(_), Kind::GitHub) => "unlabeled",
             (Self::Closed, _) => "closed",
             (Self::Reopened, _) => "reopened",
+            (Self::Locked, _) => "locked",
+            (Self::Gone(how), _) => how,
             (Self::Edited { .. } | Self::CommentEdited { .. }, _) => "edited",
             (Self::Commented(_), _) => "created",
         }
@@ -191,7 +202,7 @@ impl State {
     }
 }
 
-fn gitea_headers(id: &str, event: &str, event_type: &str, secret: &str, body: &[u8]) -> Vec<(String, String)> {
+pub(super) fn gitea_headers(id: &str, event: &str, event_type: &str, secret: &str, body: &[u8]) -> Vec<(String, String)> {
     let sha256 = if secret.is_empty() { String::new() } else { hmac_sha256(secret, body) };
     let sha1 = if secret.is_empty() { String::new() } else { hmac_sha1(secret, body) };
     let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
@@ -211,7 +222,7 @@ fn gitea_headers(id: &str, event: &str, event_type: &str, secret: &str, body: &[
     headers
 }
 
-fn github_headers(id: &str, event: &str, hook: u64, repository: u64, secret: &str, body: &[u8]) -> Vec<(String, String)> {
+pub(super) fn github_headers(id: &str, event: &str, hook: u64, repository: u64, secret: &str, body: &[u8]) -> Vec<(String, String)> {
     let mut headers: Vec<_> = [
         ("Content-Type", "application/json"),
         ("User-Agent", "GitHub-Hookshot/demo"),

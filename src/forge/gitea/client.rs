@@ -14,12 +14,13 @@ use serde_json::json;
 use super::is_draft_title;
 use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{for_people, git_access, owner_and_name};
-use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
 use crate::forge::{
-    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, LineComment, NewDraft, PullRequest,
+    PullRequestNow, Repository, Review, Settings,
 };
+use crate::forge::{alike, find};
 
 /// Any name goes with a token.
 const GIT_USER: &str = "frognano-bot";
@@ -96,14 +97,19 @@ impl Client {
     }
 
     async fn label_id(&self, repo: &RepoRef, wanted: &str) -> Result<Option<i64>, ForgeError> {
+        Ok(self.label_named(repo, wanted).await?.and_then(|label| label.id))
+    }
+
+    /// The label that the repository may use under this name, its own before its organisation's.
+    async fn label_named(&self, repo: &RepoRef, wanted: &str) -> Result<Option<Label>, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
-        let own = self.http.list(format!("labels of {}", repo.path), &["repos", owner, name, "labels"], &[], PAGES).await?;
-        if let Some(id) = id_of(&own.rows, wanted) {
-            return Ok(Some(id));
+        let own: Rows<Label> = self.http.list(format!("labels of {}", repo.path), &["repos", owner, name, "labels"], &[], PAGES).await?;
+        if let Some(label) = named(own.rows, wanted) {
+            return Ok(Some(label));
         }
         // Owners that are persons have no such list, and a token may lack the scope for it.
         match self.http.list(format!("labels of {owner}"), &["orgs", owner, "labels"], &[], PAGES).await {
-            Ok(Rows { rows, .. }) => Ok(id_of(&rows, wanted)),
+            Ok(Rows { rows, .. }) => Ok(named(rows, wanted)),
             Err(ForgeError::NotFound { .. } | ForgeError::Denied { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -306,6 +312,38 @@ impl Forge for Client {
         let body = json!({"state": state, "context": status.context, "description": status.description});
         self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
     }
+
+    async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
+        alike::pull_request(&self.http, repo, number).await
+    }
+
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
+        alike::edit_pull_request(&self.http, repo, number, body).await
+    }
+
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        alike::reviews(&self.http, PAGES, repo, number).await
+    }
+
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        alike::line_comments(&self.http, PAGES, repo, (number, review), false).await
+    }
+
+    async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
+        // The filter compares letter by letter.
+        match self.label_named(repo, label).await? {
+            Some(Label { name, .. }) => alike::labelled_issues(&self.http, PAGES, repo, &name).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {
+        alike::repositories(&self.http, PAGES, &self.settings.name).await
+    }
+}
+
+fn named(labels: Vec<Label>, wanted: &str) -> Option<Label> {
+    labels.into_iter().find(|label| same_label(&label.name, wanted))
 }
 
 fn id_of(labels: &[Label], wanted: &str) -> Option<i64> {

@@ -11,12 +11,13 @@ use tokio::sync::OnceCell;
 use super::app::{App, Identity};
 use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{for_people, git_access, owner_and_name};
-use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
 use crate::forge::{
-    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, LineComment, NewDraft, PullRequest,
+    PullRequestNow, Repository, Review, Settings,
 };
+use crate::forge::{alike, find};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
@@ -270,6 +271,30 @@ impl Forge for Client {
 
     async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
         self.open(repo, pull_request, false).await
+    }
+
+    async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
+        alike::pull_request(&self.http, repo, number).await
+    }
+
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
+        alike::edit_pull_request(&self.http, repo, number, body).await
+    }
+
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        alike::reviews(&self.http, PAGES, repo, number).await
+    }
+
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        alike::line_comments(&self.http, PAGES, repo, (number, review), true).await
+    }
+
+    async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
+        alike::labelled_issues(&self.http, PAGES, repo, label).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {
+        alike::repositories(&self.http, PAGES, &self.settings.name).await
     }
 }
 

@@ -49,6 +49,7 @@ impl Inbound {
             "pull_request_review" => review(payload, "submitted"),
             "pull_request_review_comment" => review(payload, "created"),
             "label" => self.label(payload),
+            "repository" if payload.text("action")? == "archived" => Ok((Verb::Cancel, "the repository was archived".to_owned())),
             "ping" => Ok(ignore("the hook was made or tested (ping)")),
             "" => Ok(ignore("the delivery names no event (header X-GitHub-Event)")),
             other => Ok(ignore(format!("events `{other}` are not used"))),
@@ -109,7 +110,7 @@ impl crate::forge::Inbound for Inbound {
 
     fn read(&self, event: &str, body: &[u8]) -> Result<Event, String> {
         let payload = Payload::parse(body)?;
-        let about_issue = !matches!(event, "installation" | "installation_repositories" | "label");
+        let about_issue = !matches!(event, "installation" | "installation_repositories" | "label" | "repository");
         payload.event(&self.forge, self.asked(event, &payload)?, about_issue)
     }
 }

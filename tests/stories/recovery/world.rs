@@ -271,6 +271,7 @@ impl Run {
             text: IssueText { title: "t".to_owned(), body: "b".to_owned() },
             issue: 0,
             issue_url: String::new(),
+            origin: None,
             checkpoint,
             report: Report::default(),
             cancel: cancel.clone(),

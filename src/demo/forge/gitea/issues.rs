@@ -55,7 +55,7 @@ fn list(state: &State, ask: &Ask, here: usize) -> Answer {
             Some("pulls") => issue.pull.is_some(),
             _ => true,
         };
-        of_type && wanted(ask, issue.open) && names.iter().all(|name| issue.labels.iter().any(|label| label.name == *name))
+        of_type && !issue.gone && wanted(ask, issue.open) && names.iter().all(|name| issue.labels.iter().any(|label| label.name == *name))
     });
     paged(state, ask, fits.map(|issue| shape::issue(state, repository, issue)).collect())
 }

@@ -6,7 +6,7 @@ pub(super) mod shape;
 
 use serde_json::{Value, json};
 
-use super::reviews;
+use super::requests;
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -46,6 +46,10 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
             let team = id.parse::<usize>().ok().and_then(|id| state.teams.keys().nth(id.checked_sub(1)?)).ok_or_else(not_found)?;
             if state.in_team(team, login) == Some(true) { Ok(Answer::json(200, &shape::user(state, login))) } else { Err(not_found()) }
         }),
+        ("GET", ["user", "repos"]) => demand(caller, "user", false)
+            .and_then(|()| demand(caller, "repository", false))
+            .and_then(|()| logged_in(caller))
+            .map(|()| own_repositories(state, ask, caller)),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             demand(caller, "repository", false).and_then(|()| seen(state, caller, found)).map(|here| show(state, caller, here))
@@ -69,7 +73,7 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("GET", ["hooks"]) => writable(&state.repositories[here], caller).map(|()| Answer::json(200, &state.hooks_of(here))),
         ("GET", ["branches", branch]) => branch_answer(state, here, branch),
         ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
-            .and_then(|()| reviews::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
+            .and_then(|()| requests::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
@@ -160,6 +164,16 @@ fn wanted(ask: &Ask, open: bool) -> bool {
 fn paged(state: &State, ask: &Ask, items: Vec<Value>) -> Answer {
     let (items, headers) = ask.page(&state.base_url, items, "limit", PAGE);
     Answer::json(200, &Value::Array(items)).with(headers)
+}
+
+/// The repositories in which the caller has a role of his own.
+fn own_repositories(state: &State, ask: &Ask, caller: &Caller) -> Answer {
+    let has_a_role = |repository: &&Repository| {
+        let named = repository.permissions.iter().any(|(who, may)| who.eq_ignore_ascii_case(&caller.login) && *may >= Permission::Read);
+        named || repository.owner().eq_ignore_ascii_case(&caller.login)
+    };
+    let own = state.repositories.iter().filter(has_a_role);
+    paged(state, ask, own.map(|repository| shape::repository(state, repository, &caller.login)).collect())
 }
 
 fn show(state: &State, caller: &Caller, here: usize) -> Answer {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{body, issues, not_found, paged, refuse, required, shape, text, unarchived, wanted, writable};
-use crate::demo::forge::reviews;
+use crate::demo::forge::requests;
 use crate::demo::forge::state::{Pull, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
 
@@ -16,9 +16,11 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
             spot(state, here, number).and_then(|spot| issues::change(state, ask, caller, spot).and_then(|_| show(state, 201, spot)))
         }
         ("POST", [number, "requested_reviewers"]) => spot(state, here, number).and_then(|spot| {
-            reviews::ask_for_review(state, ask, spot).map_err(|why| refuse(422, &why))?;
+            requests::ask_for_review(state, ask, spot).map_err(|why| refuse(422, &why))?;
             show(state, 201, spot)
         }),
+        ("GET", [number, "reviews"]) => spot(state, here, number).map(|spot| reviews(state, ask, spot)),
+        ("GET", [number, "reviews", id, "comments"]) => spot(state, here, number).and_then(|spot| remarks(state, ask, spot, id)),
         ("GET", [base, head]) => by_branches(state, here, base, head),
         _ => return None,
     })
@@ -32,6 +34,16 @@ fn show(state: &State, status: u16, spot: Spot) -> Result<Answer, Answer> {
     let (repository, issue) = state.at(spot);
     let pull = issue.pull.as_ref().ok_or_else(not_found)?;
     Ok(Answer::json(status, &shape::pull(state, repository, issue, pull)))
+}
+
+fn reviews(state: &State, ask: &Ask, spot: Spot) -> Answer {
+    paged(state, ask, state.listed_reviews(state.at(spot).1))
+}
+
+fn remarks(state: &State, ask: &Ask, spot: Spot, review: &str) -> Result<Answer, Answer> {
+    let (repository, issue) = state.at(spot);
+    let remarks = state.listed_remarks(repository, issue, review).ok_or_else(not_found)?;
+    Ok(paged(state, ask, remarks))
 }
 
 fn list(state: &State, ask: &Ask, here: usize) -> Answer {

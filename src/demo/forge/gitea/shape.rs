@@ -46,7 +46,7 @@ pub fn issue(state: &State, repository: &Repository, issue: &Issue) -> Value {
         "id": issue.id, "url": format!("{}/issues/{}", api(state, repository), issue.number), "html_url": page(state, repository, issue),
         "number": issue.number, "user": user(state, &issue.author), "original_author": "", "original_author_id": 0, "title": issue.title,
         "body": issue.body, "ref": "", "labels": labels(state, repository, issue), "milestone": null, "assignee": null, "assignees": null,
-        "state": state_of(issue), "is_locked": false, "comments": issue.comments.len(), "created_at": timestamp(issue.created_ms),
+        "state": state_of(issue), "is_locked": issue.locked, "comments": issue.comments.len(), "created_at": timestamp(issue.created_ms),
         "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue), "due_date": null, "pull_request": pull_request,
         "repository": { "id": repository.id, "name": repository.name(), "owner": repository.owner(), "full_name": repository.path },
     })
@@ -63,7 +63,7 @@ pub fn pull(state: &State, repository: &Repository, issue: &Issue, pull: &Pull) 
     json!({
         "id": issue.id, "url": page(state, repository, issue), "number": issue.number, "user": user(state, &issue.author), "title": issue.title,
         "body": issue.body, "labels": labels(state, repository, issue), "milestone": null, "assignee": null, "assignees": null,
-        "requested_reviewers": null, "state": state_of(issue), "draft": state.is_draft(issue, pull), "is_locked": false,
+        "requested_reviewers": null, "state": state_of(issue), "draft": state.is_draft(issue, pull), "is_locked": issue.locked,
         "comments": issue.comments.len(), "html_url": page(state, repository, issue), "mergeable": issue.open, "merged": false, "merged_at": null,
         "merge_commit_sha": null, "base": side(&pull.base, repository.branch_tip(&pull.base)),
         "head": side(&pull.head, Some(repository.head_sha(issue, pull))), "created_at": timestamp(issue.created_ms),

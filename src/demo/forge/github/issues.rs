@@ -56,7 +56,8 @@ fn list(state: &State, ask: &Ask, here: usize) -> Result<Answer, Answer> {
     let repository = &state.repositories[here];
     let names: Vec<&str> = ask.query("labels").into_iter().flat_map(|names| names.split(',')).filter(|name| !name.is_empty()).collect();
     let has = |issue: &Issue, name: &str| issue.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
-    let fits = repository.issues.iter().rev().filter(|issue| wanted(ask, issue.open) && names.iter().all(|name| has(issue, name)));
+    let fits =
+        repository.issues.iter().rev().filter(|issue| !issue.gone && wanted(ask, issue.open) && names.iter().all(|name| has(issue, name)));
     Ok(paged(state, ask, fits.map(|issue| shape::issue(state, repository, issue)).collect()))
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(super) use app::App;
 pub use app::Tried;
 
-use super::reviews;
+use super::requests;
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -52,6 +52,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
             let member = state.in_team(&format!("{organization}/{team}"), login).unwrap_or(false);
             if member { Ok(Answer::json(200, &json!({"state": "active", "role": "member"}))) } else { Err(not_found()) }
         }),
+        ("GET", ["user", "repos"]) => logged_in(caller).map(|()| own_repositories(state, ask, caller)),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             seen(state, caller, found).map(|here| show(state, caller, here))
@@ -75,7 +76,7 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         }
         ("POST", ["statuses", commit]) => demand(caller, "statuses", true).and_then(|()| {
             writable(&state.repositories[here], caller)?;
-            reviews::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
+            requests::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
         }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
@@ -198,6 +199,16 @@ fn wanted(ask: &Ask, open: bool) -> bool {
 fn paged(state: &State, ask: &Ask, items: Vec<Value>) -> Answer {
     let (items, headers) = ask.page(&state.base_url, items, "per_page", PAGE);
     Answer::json(200, &Value::Array(items)).with(headers.into_iter().filter(|(name, _)| name == "Link"))
+}
+
+/// The repositories in which the caller has a role of his own.
+fn own_repositories(state: &State, ask: &Ask, caller: &Caller) -> Answer {
+    let has_a_role = |repository: &&Repository| {
+        let named = repository.permissions.iter().any(|(who, may)| who.eq_ignore_ascii_case(&caller.login) && *may >= Permission::Read);
+        named || repository.owner().eq_ignore_ascii_case(&caller.login)
+    };
+    let own = state.repositories.iter().filter(has_a_role);
+    paged(state, ask, own.map(|repository| shape::repository(state, repository, &caller.login)).collect())
 }
 
 fn show(state: &State, caller: &Caller, here: usize) -> Answer {

@@ -57,7 +57,7 @@ pub fn issue(state: &State, repository: &Repository, issue: &Issue) -> Value {
         "url": address, "repository_url": api(state, repository), "comments_url": format!("{address}/comments"),
         "events_url": format!("{address}/events"), "html_url": page(state, repository, issue), "id": issue.id, "node_id": "",
         "number": issue.number, "title": issue.title, "user": user(state, &issue.author), "labels": labels(state, repository, issue),
-        "state": state_of(issue), "locked": false, "assignee": null, "assignees": [], "milestone": null, "comments": issue.comments.len(),
+        "state": state_of(issue), "locked": issue.locked, "assignee": null, "assignees": [], "milestone": null, "comments": issue.comments.len(),
         "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue),
         "author_association": association(repository, &issue.author), "active_lock_reason": null, "body": body_of(issue),
     });
@@ -80,7 +80,7 @@ pub fn pull(state: &State, repository: &Repository, issue: &Issue, pull: &Pull) 
     let address = format!("{}/pulls/{}", api(state, repository), issue.number);
     json!({
         "url": address, "id": issue.id, "node_id": "", "html_url": page(state, repository, issue), "number": issue.number,
-        "state": state_of(issue), "locked": false, "title": issue.title, "user": user(state, &issue.author), "body": body_of(issue),
+        "state": state_of(issue), "locked": issue.locked, "title": issue.title, "user": user(state, &issue.author), "body": body_of(issue),
         "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue), "merged_at": null,
         "merge_commit_sha": null, "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
         "labels": labels(state, repository, issue), "milestone": null, "draft": state.is_draft(issue, pull),

@@ -1,0 +1,105 @@
+//! Another round at a pull request that is open: the agent works on top of its branch, whoever wrote what is there, and the rules and the
+//! tests judge all of it against what the pull request is for.
+//!
+//! What must hold: the branch only grows, nothing that a person pushed is lost; the pull request is left as it is when the judgement is not good.
+
+use crate::domain::{Fault, ObjectId, Outcome, Round, Stage};
+use crate::git::{GitError, Mirrors, Remote};
+use crate::publish::{self, Added, Destination, text};
+
+use super::{Asked, Candidate, Start, Stop, Work, admit, agent, changes, clone, judge};
+
+/// The way of such a round, from its admission on.
+pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<Outcome, Stop> {
+    let (base, head) = start(work, asked, round).await?;
+    let candidate = propose(work, &base, &head).await?;
+    admit::still_wanted(work, asked).await?;
+    publish(work, asked, round, (&base, &head), &candidate).await
+}
+
+async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Candidate, Stop> {
+    let rules = judge::rules(work, base).await?;
+    judge::tests_before(work, base, &rules).await?;
+    let changed = agent::changed_files(work, head, &rules.preset).await?;
+    let commit = agent::commit_files(work, head, &changed).await?;
+    let whole = changes::between(&base.mirror, &base.tree, &base.mirror.tree(&commit).await?).await?;
+    let patch = judge::guard(work, base, &rules, whole)?;
+    agent::keep_candidate(work, base, &commit).await?;
+    let candidate = Candidate { patch, commit };
+    judge::tests_after(work, base, &rules, &candidate).await?;
+    judge::verdict(work)?;
+    Ok(candidate)
+}
+
+async fn publish(
+    work: &mut Work<'_>,
+    asked: &Asked<'_>,
+    round: &Round,
+    (base, head): (&Start, &Start),
+    candidate: &Candidate,
+) -> Result<Outcome, Stop> {
+    work.enter(Stage::Publishing).await?;
+    let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
+    let to =
+        Destination { forge: asked.forge, repo: asked.repo, base_branch: &base.branch, branch: &round.branch, reviewers: &[], fallback };
+    let body = text::pull_request(&work.report, work.issue);
+    let commits = (&head.base, &candidate.commit);
+    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &body).await? == Added::Moved {
+        forget_work_on_head(work);
+        work.keep().await?;
+        return Err(Stop::later("somebody pushed to the branch meanwhile; the work begins again on top of that"));
+    }
+    let url = asked.forge.pull_request(asked.repo, round.pull_request).await?.url;
+    work.checkpoint.proposed = Some((url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
+    work.keep().await?;
+    work.finish_stage();
+    Ok(Outcome::Proposed { url })
+}
+
+/// What the pull request is for, where it branched off, and the tip of its branch.
+async fn start(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<(Start, Start), Stop> {
+    work.enter(Stage::Cloning).await?;
+    let name = Mirrors::name_of(&asked.repo.forge, &asked.repo.id);
+    let kept = (work.checkpoint.base.clone(), work.checkpoint.head.clone(), work.checkpoint.default_branch.clone());
+    if let (Some(base), Some(head), Some(branch)) = kept {
+        let mirror = work.parts.mirrors.open(&name).await?;
+        if mirror.has(&base).await && mirror.has(&head).await {
+            work.report.base = Some(base.to_string());
+            let base = clone::at(work, &mirror, base, &branch).await?;
+            let head = clone::at(work, &mirror, head, &round.branch).await?;
+            return Ok((base, head));
+        }
+    }
+    let pull_request = asked.forge.pull_request(asked.repo, round.pull_request).await?;
+    let access = asked.forge.git_access(asked.repo).await?;
+    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
+    let fetch = async |branch: &str| work.parts.mirrors.fetch(&name, &remote, &format!("refs/heads/{branch}"), branch).await;
+    let (_, target) = fetch(&pull_request.base).await?;
+    let (mirror, tip) = fetch(&round.branch).await.map_err(|error| match error {
+        GitError::BranchMissing(branch) => Stop::abandoned(Fault::ForgeFailed, format!("the pull request's branch {branch} is gone")),
+        error => error.into(),
+    })?;
+    let base = mirror.merge_base(&target, &tip).await?;
+    mirror.may_push(&remote, &tip, &round.branch).await?;
+    fix(work, base.clone(), tip.clone(), &pull_request.base).await?;
+    Ok((clone::at(work, &mirror, base, &pull_request.base).await?, clone::at(work, &mirror, tip, &round.branch).await?))
+}
+
+async fn fix(work: &mut Work<'_>, base: ObjectId, head: ObjectId, branch: &str) -> Result<(), Stop> {
+    if work.checkpoint.base.as_ref() != Some(&base) {
+        work.checkpoint.tests_before = None;
+    }
+    if work.checkpoint.head.as_ref() != Some(&head) {
+        forget_work_on_head(work);
+    }
+    work.report.base = Some(base.to_string());
+    work.checkpoint.base = Some(base);
+    work.checkpoint.head = Some(head);
+    work.checkpoint.default_branch = Some(branch.to_owned());
+    work.keep().await
+}
+
+fn forget_work_on_head(work: &mut Work<'_>) {
+    let kept = &mut work.checkpoint;
+    (kept.head, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
+}

@@ -1,0 +1,188 @@
+//! Stopping: a job ends when the reason for it is gone, whether it waits, runs here, or runs in another process.
+//!
+//! What must hold: the forge is asked before anything is stopped, since deliveries come late and out of order; who works on the job is told
+//! through the database; there is one comment, and none on what is gone.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{Cancel, Outcome, Stage};
+use crate::forge::{Forge, ForgeError};
+use crate::pipeline::UNKNOWN;
+use crate::publish::report::Report;
+use crate::publish::{Place, StatusComment, text};
+use crate::store::{Ask, Claimed, KnownJob};
+
+use super::asks::Unanswered;
+use super::commands::found;
+use super::{Ended, Worker};
+
+/// How often a run looks whether it is to stop.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// For so long a run that is told to stop may end in its own way.
+const OWN_WAY: Duration = Duration::from_secs(2);
+
+/// Why a job is not wanted any more.
+struct Unwanted {
+    why: &'static str,
+    quiet: bool,
+}
+
+impl Worker {
+    /// Looks whether the jobs that an event is about are still wanted, and stops those that are not.
+    pub(super) async fn look_again(&self, forge: &dyn Forge, ask: &Ask) -> Result<String, Unanswered> {
+        let active = match ask.issue {
+            0 => self.store.active_jobs(Some(&ask.repo)).await?,
+            issue => self.store.jobs_of(&ask.repo, issue).await?.into_iter().filter(|job| job.state != "done").collect(),
+        };
+        let mut came = Vec::new();
+        for job in active {
+            let unwanted = if ask.event.says_gone() {
+                Some(Unwanted { why: "the issue is gone", quiet: true })
+            } else {
+                self.unwanted(forge, ask, &job).await?
+            };
+            match unwanted {
+                Some(Unwanted { why, quiet }) => {
+                    self.stop_job(forge, &job, why.to_owned(), quiet).await?;
+                    came.push(format!("cancelled: {why}"));
+                }
+                None => came.push("still wanted".to_owned()),
+            }
+        }
+        Ok(if came.is_empty() { "nothing is under way".to_owned() } else { came.join("; ") })
+    }
+
+    async fn unwanted(&self, forge: &dyn Forge, ask: &Ask, job: &KnownJob) -> Result<Option<Unwanted>, Unanswered> {
+        let told = |why| Ok(Some(Unwanted { why, quiet: false }));
+        let gone = |why| Ok(Some(Unwanted { why, quiet: true }));
+        let Some(repository) = found(forge.repository(&ask.repo).await)? else { return gone("the repository is gone") };
+        if repository.archived {
+            return told("the repository was archived");
+        }
+        let repo = &repository.repo;
+        let Some(issue) = found(forge.issue(repo, job.issue).await)? else { return gone("the issue is gone") };
+        if issue.confidential {
+            return gone("the issue is confidential");
+        }
+        if !issue.open {
+            return told("the issue was closed");
+        }
+        if issue.locked {
+            return told("the issue was locked");
+        }
+        let label = &self.parts.settings.label;
+        let round = job.origin.as_ref().and_then(|origin| origin.round.as_ref());
+        let under = job.checkpoint.label_episode.as_deref();
+        if (under.is_some() || round.is_none()) && !issue.has_label(label) {
+            return told("the label was taken off");
+        }
+        if let Some(under) = under.filter(|under| *under != UNKNOWN)
+            && forge.label_set(repo, job.issue, label).await?.is_some_and(|set| set.episode != under)
+        {
+            return told("the label was taken off and set again");
+        }
+        if let Some(round) = round
+            && !found(forge.pull_request(repo, round.pull_request).await)?.is_some_and(|now| now.open)
+        {
+            return told("the pull request was closed");
+        }
+        Ok(None)
+    }
+
+    /// A pull request was merged, closed, or is no draft any more: a run on top of one that is over stops.
+    pub(super) async fn pull_request_ended(&self, forge: &dyn Forge, ask: &Ask) -> Result<String, Unanswered> {
+        let Some(ours) = self.ours(forge, &ask.repo, ask.issue).await? else { return Ok("the pull request is not ours".to_owned()) };
+        if ours.now.open {
+            return Ok("noted: the pull request is open".to_owned());
+        }
+        let is_on_it = |job: &KnownJob| {
+            let round = job.origin.as_ref().and_then(|origin| origin.round.as_ref());
+            job.state != "done" && round.is_some_and(|round| round.pull_request == ask.issue)
+        };
+        match self.store.jobs_of(&ask.repo, ours.issue).await?.into_iter().find(is_on_it) {
+            Some(job) => {
+                self.stop_job(forge, &job, "the pull request was closed".to_owned(), false).await?;
+                Ok("cancelled: the pull request was closed".to_owned())
+            }
+            None => Ok("noted: the pull request is over".to_owned()),
+        }
+    }
+
+    /// Stops a job: one that waits at once, one that runs by telling who works on it.
+    pub(super) async fn stop_job(&self, forge: &dyn Forge, job: &KnownJob, why: String, quiet: bool) -> Result<(), Unanswered> {
+        let cancel = Cancel { why, quiet, at_ms: self.parts.clock.now_ms() };
+        self.store.ask_cancel(&job.id, &cancel).await?;
+        if job.state != "queued" {
+            return Ok(());
+        }
+        if !quiet {
+            let comments = self.comments();
+            let round = job.origin.as_ref().and_then(|origin| origin.round.as_ref());
+            let number = round.map_or(job.issue, |round| round.pull_request);
+            let place = Place { forge, repo: &job.repo, number, on_pull_request: round.is_some(), allowance: &comments };
+            let outcome = Outcome::Cancelled { by: cancel.why.clone() };
+            match StatusComment::new(place, &job.id).write(&text::ended(&job.id, &outcome, &Report::default())).await {
+                Err(error @ ForgeError::Unavailable { .. }) => return Err(error.into()),
+                Err(error) => tracing::warn!(%error, "that the job was stopped could not be said"),
+                Ok(()) => {}
+            }
+        }
+        if self.store.end_queued(job, &cancel.why, self.parts.clock.as_ref(), self.ids.as_ref()).await? {
+            tracing::info!(job = job.id, why = cancel.why, "a waiting job was stopped");
+            if let Some(run) = &job.run {
+                self.parts.tidy(&job.repo, &crate::domain::RunId(run.clone())).await;
+            }
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Looks each second whether a run is to stop; then tells it, and returns when it must be ended from outside. What is being published is
+    /// not interrupted. Notes the agent's steps on the way.
+    pub(super) async fn until_cancelled(&self, claimed: &Claimed, cancel: &CancellationToken, steps: &AtomicI64) -> Cancel {
+        let mut look = tokio::time::interval(LOOK);
+        let mut noted = 0;
+        let asked = loop {
+            look.tick().await;
+            match self.store.cancel_asked(&claimed.lease).await {
+                Ok((Some(_), stage)) if stage == Stage::Publishing.name() => std::future::pending().await,
+                Ok((Some(asked), _)) => break asked,
+                Ok((None, _)) => {}
+                Err(error) => tracing::debug!(%error, "it is not known whether the run is to stop"),
+            }
+            let made = steps.load(Ordering::Relaxed);
+            if made != noted && self.store.note_steps(&claimed.lease, made).await.is_ok() {
+                noted = made;
+            }
+        };
+        cancel.cancel();
+        tokio::time::sleep(OWN_WAY).await;
+        if self.store.cancel_asked(&claimed.lease).await.is_ok_and(|(_, stage)| stage == Stage::Publishing.name()) {
+            std::future::pending::<()>().await;
+        }
+        asked
+    }
+
+    /// Whether the end of this run was asked for.
+    pub(super) async fn is_to_stop(&self, claimed: &Claimed) -> Option<Cancel> {
+        self.store.cancel_asked(&claimed.lease).await.ok().and_then(|(asked, _)| asked)
+    }
+
+    /// Ends a run that was to stop: said once, unless there is nobody to tell.
+    pub(super) async fn conclude_stopped(
+        &self,
+        claimed: &Claimed,
+        said_on: Option<(&dyn Forge, &mut StatusComment<'_>)>,
+        cancel: Cancel,
+        report: Report,
+    ) -> Ended {
+        let after_ms = self.parts.clock.now_ms() - cancel.at_ms;
+        tracing::info!(why = cancel.why, after_ms, "the run was stopped");
+        let said_on = said_on.filter(|_| !cancel.quiet);
+        self.conclude(claimed, said_on, Outcome::Cancelled { by: cancel.why }, report).await
+    }
+}
