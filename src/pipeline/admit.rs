@@ -78,6 +78,12 @@ pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Resu
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
     let label = work.parts.settings.label.as_str();
     let cancelled = |by: &str| Err(Stop::Outcome(crate::domain::Outcome::Cancelled { by: by.to_owned() }));
+    if asked.forge.repository(asked.repo).await?.archived {
+        return cancelled("the repository was archived meanwhile");
+    }
+    if issue.confidential {
+        return cancelled("the issue was made confidential meanwhile");
+    }
     if !issue.open {
         return cancelled("the issue was closed meanwhile");
     }

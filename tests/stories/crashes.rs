@@ -128,6 +128,61 @@ async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
     }
 }
 
+/// An agent that adds a line each time.
+const ONE_LINE_MORE: &str = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "echo '# more' >> tallybook/money.py"}}]}
+{"content": "done"}"#;
+
+async fn told(deliveries: Vec<frognano_bot::demo::forge::Delivery>, bot: &Bot) {
+    for delivery in deliveries {
+        assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_of_another_round_it_adds_one_commit() {
+    let mut moments = 0;
+    for after in (0..).step_by(4) {
+        let house = House::with_script(BOTH[(after / 4) % 2], ONE_LINE_MORE).await;
+        house.open_issue();
+        let mut bot = Bot::start(&house);
+        told(house.label(1), &bot).await;
+        bot.ended.recv().await.unwrap();
+        let number = house.pull_requests()[0].number;
+        let is_done = |house: &House| house.said(number).concat().contains("opened a draft pull request");
+        let before = house.forge().requests().len();
+        let strike = if after % 8 == 0 { Strike::Before } else { Strike::After };
+        let reached = house.forge().hold(after, strike);
+        told(house.forge().write_comment(project::PATH, number, "/frognano revise\nOne line more.", project::MAINTAINER).unwrap(), &bot)
+            .await;
+        let came = tokio::select! {
+            reached = reached => reached.is_ok(),
+            () = house.until(|house| house.forge().requests().len() <= before + after && is_done(house)) => false,
+        };
+        bot.kill();
+        if !came {
+            break;
+        }
+        let mut bot = Bot::start(&house);
+        house.until(is_done).await;
+        bot.ended.recv().await.unwrap();
+        let log = bot.stop();
+        let branch = house.branches().pop().unwrap();
+        let count = Command::new("git")
+            .arg("-C")
+            .arg(house.folder.path().join("tallybook.git"))
+            .args(["rev-list", "--count", &format!("main..{branch}")])
+            .output()
+            .unwrap();
+        let moment = format!("killed at request {} of the round, {strike:?}", after + 1);
+        assert_eq!(String::from_utf8_lossy(&count.stdout).trim(), "2", "{moment}\n{log}");
+        assert_eq!((house.pull_requests().len(), house.branches().len(), house.said(number).len()), (1, 1, 1), "{moment}\n{log}");
+        assert_eq!(inside_of(&house), Vec::<String>::new(), "{moment}: something still runs");
+        moments += 1;
+    }
+    println!("another round: killed at {moments} moments");
+    assert!(moments >= 6, "only {moments}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_word_while_it_answers_it_answers_once() {
     let mut moments = 0;

@@ -189,6 +189,29 @@ async fn a_label_set_again_while_it_runs_starts_anew_and_supersedes() {
 }
 
 #[tokio::test]
+async fn what_changed_unheard_is_seen_before_anything_is_pushed() {
+    let archive: Take = |house| house.forge().archive(project::PATH, project::MAINTAINER).unwrap();
+    for kind in BOTH {
+        for (take, why) in [(UNLABEL, "the label"), (CLOSE, "closed"), (LOCK, "locked"), (archive, "")] {
+            let house = House::new(kind).await;
+            let service = house.service().await;
+            house.open_issue();
+            service.take(&house.label(1)).await;
+            let changing = async {
+                house.until(|house| house.said(1).concat().contains("the model works")).await;
+                drop(take(&house));
+            };
+            let (ended, ()) = tokio::join!(service.step(), changing);
+            // An archived repository may refuse the status comment before we ask.
+            let told = matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains(why));
+            let refused = matches!(&ended, Some(Ended::Outcome(Outcome::Abandoned { detail, .. })) if detail.contains("archived"));
+            assert!(told || (why.is_empty() && refused), "{kind:?}, {why}: {ended:?}");
+            assert_eq!((house.pull_requests().len(), house.branches().len()), (0, 0), "{kind:?}, {why}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_word_that_the_issue_is_gone_is_believed_even_while_the_forge_still_shows_it() {
     for kind in BOTH {
         let house = House::new(kind).await;
