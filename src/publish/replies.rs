@@ -26,9 +26,15 @@ pub fn help(label: &str) -> String {
     )
 }
 
-/// Somebody without the right to asked for something.
+/// Somebody without the right to asked for something: somebody who may not write, or whom the administrator's list does not name.
 #[must_use]
-pub fn not_allowed(login: &str) -> String {
+pub fn not_allowed(login: &str, may_write: bool) -> String {
+    if may_write {
+        return format!(
+            "**frognano-bot** takes commands and reviews from people on its administrator's list for this forge; `{}` is not on it. Somebody who is can ask instead.",
+            code(login)
+        );
+    }
     format!(
         "**frognano-bot** takes commands and reviews from people with write access to this repository; the forge shows none for `{}`. Somebody who has it can ask instead.",
         code(login)

@@ -113,10 +113,11 @@ impl Worker {
     pub(super) async fn may_ask(&self, place: &Place<'_>, issue: i64, by: &Actor) -> Result<bool, Unanswered> {
         // Where the forge does not tell our account of others, it knows them by the label that they set.
         place.forge.label_set(place.repo, issue, &self.parts.settings.label).await?;
-        if place.forge.permission(place.repo, &by.login).await? >= Permission::Write {
+        let may_write = place.forge.permission(place.repo, &by.login).await? >= Permission::Write;
+        if may_write && self.parts.settings.rules_of(place.repo).allow(place.forge, &by.login).await? {
             return Ok(true);
         }
-        place.say_once("refusal", &replies::not_allowed(&by.login)).await?;
+        place.say_once("refusal", &replies::not_allowed(&by.login, may_write)).await?;
         Ok(false)
     }
 

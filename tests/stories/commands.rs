@@ -219,7 +219,8 @@ fn no_answer_of_ours_starts_a_command() {
     let missing = [replies::closed(), replies::locked(), replies::unlabelled(evil)];
     let texts = [
         replies::help(evil),
-        replies::not_allowed(evil),
+        replies::not_allowed(evil, false),
+        replies::not_allowed(evil, true),
         replies::not_again(&missing),
         replies::already_running(),
         replies::nothing_to_cancel(),

@@ -74,18 +74,6 @@ impl Client {
         Ok(Self { settings, http, app: Some(app), myself: OnceCell::new() })
     }
 
-    /// Asks again for the App's deliveries since then that never arrived, each at most three times in all; how many were asked for. Nothing
-    /// for other hooks, of which GitHub keeps no list for the whole account.
-    ///
-    /// # Errors
-    /// When the forge does not take it.
-    pub async fn redeliver_failed(&self, since_ms: i64) -> Result<u64, ForgeError> {
-        match &self.app {
-            Some(app) => app.redeliver_failed(since_ms).await,
-            None => Ok(0),
-        }
-    }
-
     /// With the address that people have.
     fn told(&self, pull_request: PullRequest) -> PullRequest {
         PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
@@ -291,6 +279,14 @@ impl Forge for Client {
 
     async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
         alike::labelled_issues(&self.http, PAGES, repo, label).await
+    }
+
+    /// Of an App's hook alone: of other hooks GitHub keeps no list for the whole account. Each delivery is asked for three times at most.
+    async fn redeliver_failed(&self, since_ms: i64) -> Result<u64, ForgeError> {
+        match &self.app {
+            Some(app) => app.redeliver_failed(since_ms).await,
+            None => Ok(0),
+        }
     }
 
     async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {
