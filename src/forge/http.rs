@@ -147,6 +147,19 @@ impl Http {
     /// # Errors
     /// A sentence when the address, the token or the certificates can't be used.
     pub(super) fn new(settings: &Settings, scheme: &str, more: &[(&'static str, &'static str)]) -> Result<Self, String> {
+        Self::with_token_in(settings, AUTHORIZATION, &format!("{scheme} "), more)
+    }
+
+    /// The same for a forge that takes the token in a header of its own, behind these words.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn with_token_in(
+        settings: &Settings,
+        header: HeaderName,
+        before: &str,
+        more: &[(&'static str, &'static str)],
+    ) -> Result<Self, String> {
         let name = &settings.name;
         check_base(name, &settings.api_base)?;
         check_base(name, &settings.git_base)?;
@@ -154,11 +167,11 @@ impl Http {
         if token.is_empty() {
             return Err(format!("forge `{name}`: its token is empty"));
         }
-        let mut authorization = HeaderValue::from_str(&format!("{scheme} {token}"))
+        let mut authorization = HeaderValue::from_str(&format!("{before}{token}"))
             .map_err(|_| format!("forge `{name}`: its token has characters that no header may hold (a line end?)"))?;
         authorization.set_sensitive(true);
         let fixed = more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        let headers: HeaderMap = fixed.chain([(AUTHORIZATION, authorization)]).collect();
+        let headers: HeaderMap = fixed.chain([(header, authorization)]).collect();
 
         // Another part of the service may have chosen the same provider before.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -212,7 +225,7 @@ impl Http {
             if more.is_empty() || ignores_pages {
                 return Ok(Rows { rows, complete: true });
             }
-            let last = paging.short_is_last && more.len() < paging.size;
+            let last = answer.is_last_page().unwrap_or(paging.short_is_last && more.len() < paging.size);
             rows.extend(more);
             if last {
                 return Ok(Rows { rows, complete: true });
