@@ -10,6 +10,7 @@ mod canned;
 mod find;
 pub mod gitea;
 pub mod github;
+pub mod gitlab;
 mod http;
 mod payload;
 mod rows;
@@ -92,7 +93,7 @@ pub struct LabelSet {
 /// A comment on an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
-    /// The forge's id of it.
+    /// What [`Forge::edit_comment`] finds it by: the forge's id of it, on GitLab with what it is written on.
     pub id: String,
     /// The login of its author.
     pub author: String,
@@ -226,4 +227,16 @@ pub trait Forge: Send + Sync {
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
     /// How git reads and writes the repository.
     fn git_access(&self, repo: &RepoRef) -> GitAccess;
+    /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
+    async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
+        self.add_label(repo, number, label).await
+    }
+    /// Writes a comment on a pull request; [`Forge::edit_comment`] takes its id.
+    async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        self.comment(repo, number, body).await
+    }
+    /// All comments on a pull request, oldest first.
+    async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        self.comments(repo, number).await
+    }
 }

@@ -128,7 +128,7 @@ pub async fn propose(
         to.forge.close_pull_request(to.repo, pull_request.number).await?;
         return Err(PublishError::NotADraft { number: pull_request.number });
     }
-    to.forge.add_label(to.repo, pull_request.number, NEEDS_REVIEW).await?;
+    to.forge.label_pull_request(to.repo, pull_request.number, NEEDS_REVIEW).await?;
     Ok(pull_request)
 }
 

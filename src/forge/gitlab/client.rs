@@ -1,0 +1,209 @@
+//! The API of GitLab (forges.md, section 3.3).
+//!
+//! A project is asked for by its number alone, so that groups within groups and renamed projects make no difference; its path is for git
+//! and for people. Issues and merge requests are numbered apart here, so that what is done to the one never is done to the other.
+
+use async_trait::async_trait;
+use reqwest::Method;
+use reqwest::header::HeaderName;
+use serde_json::{Value, json};
+
+use super::rows::{IssueRow, Label, LabelEventRow, MemberRow, MergeRequestRow, NoteRow, ProjectRow, User};
+use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
+use crate::forge::address::below;
+use crate::forge::http::{Call, Http, Paging, Rows};
+use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+
+/// Any name goes with a token; this one is customary.
+const GIT_USER: &str = "oauth2";
+const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
+const DRAFT: &str = "Draft: ";
+/// The longest title, in characters.
+const LONGEST_TITLE: usize = 255;
+const ISSUES: &str = "issues";
+const MERGE_REQUESTS: &str = "merge_requests";
+
+/// A client of one GitLab.
+pub struct Client {
+    settings: Settings,
+    http: Http,
+}
+
+impl Client {
+    /// # Errors
+    /// A sentence when an address, the token or the certificates can't be used.
+    pub fn new(settings: Settings) -> Result<Self, String> {
+        let header = HeaderName::from_static("private-token");
+        let http = Http::with_token_in(&settings, header, "", &[("accept", "application/json")])?;
+        Ok(Self { settings, http })
+    }
+
+    /// Makes the label where neither the project nor a group above it has one: merely adding it would give it no description.
+    async fn ensure_label(&self, repo: &RepoRef, label: LabelSpec) -> Result<(), ForgeError> {
+        let there = format!("label `{}` of {}", label.name, repo.path);
+        match self.http.get::<Label>(there, &["projects", &repo.id, "labels", label.name]).await {
+            Err(ForgeError::NotFound { .. }) => {}
+            found => return found.map(drop),
+        }
+        let what = format!("making the label `{}` in {}", label.name, repo.path);
+        let body = json!({"name": label.name, "color": format!("#{}", label.color), "description": label.description});
+        match self.http.send(&Call::new(what, Method::POST, &["projects", &repo.id, "labels"]).creating(body)).await {
+            Err(ForgeError::Rejected { message, .. }) if message.starts_with("status 409") => Ok(()),
+            made => made.map(drop),
+        }
+    }
+
+    /// Changes an issue or a merge request in a way that may be repeated.
+    async fn change(&self, what: String, repo: &RepoRef, kind: &str, number: i64, body: Value) -> Result<(), ForgeError> {
+        let path = ["projects", &repo.id, kind, &number.to_string()];
+        self.http.send(&Call::new(what, Method::PUT, &path).with(body)).await.map(drop)
+    }
+
+    async fn notes(&self, repo: &RepoRef, kind: &str, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        let what = format!("comments of {kind} {number} of {}", repo.path);
+        let path = ["projects", &repo.id, kind, &number.to_string(), "notes"];
+        let order = [("sort", "asc".to_owned()), ("order_by", "created_at".to_owned())];
+        let rows: Rows<NoteRow> = self.http.list(what, &path, &order, PAGES).await?;
+        Ok(rows.rows.into_iter().filter(NoteRow::is_public_comment).map(|row| row.comment(kind, number)).collect())
+    }
+
+    async fn write_note(&self, repo: &RepoRef, kind: &str, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        let what = format!("commenting on {kind} {number} of {}", repo.path);
+        let path = ["projects", &repo.id, kind, &number.to_string(), "notes"];
+        let call = Call::new(what, Method::POST, &path).creating(json!({"body": body}));
+        Ok(self.http.ask::<NoteRow>(&call).await?.comment(kind, number))
+    }
+
+    async fn user_id(&self, login: &str) -> Result<Option<i64>, ForgeError> {
+        let query = [("username", login.to_owned())];
+        let found: Rows<User> = self.http.list(format!("account {login}"), &["users"], &query, PAGES).await?;
+        Ok(found.rows.into_iter().find(|user| user.username.eq_ignore_ascii_case(login)).map(|user| user.id))
+    }
+}
+
+#[async_trait]
+impl Forge for Client {
+    async fn myself(&self) -> Result<Actor, ForgeError> {
+        Ok(self.http.get::<User>("our own account".to_owned(), &["user"]).await?.actor())
+    }
+
+    async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError> {
+        let row: ProjectRow = self.http.get(format!("project {}", repo.path), &["projects", &repo.id]).await?;
+        Ok(row.repository(&repo.forge))
+    }
+
+    async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError> {
+        let what = format!("issue {number} of {}", repo.path);
+        let row: IssueRow = self.http.get(what, &["projects", &repo.id, ISSUES, &number.to_string()]).await?;
+        Ok(row.issue())
+    }
+
+    async fn label_set(&self, repo: &RepoRef, number: i64, label: &str) -> Result<Option<LabelSet>, ForgeError> {
+        let what = format!("label history of issue {number} of {}", repo.path);
+        let path = ["projects", &repo.id, ISSUES, &number.to_string(), "resource_label_events"];
+        Ok(latest_label_set(self.http.list(what, &path, &[], PAGES).await?, label))
+    }
+
+    /// By every way into the project: its own members, those of its groups, and of groups that were invited.
+    async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
+        let Some(id) = self.user_id(login).await? else { return Ok(Permission::None) };
+        let what = format!("permission of {login} in {}", repo.path);
+        match self.http.get::<MemberRow>(what, &["projects", &repo.id, "members", "all", &id.to_string()]).await {
+            Ok(row) => Ok(row.permission()),
+            Err(ForgeError::NotFound { .. }) => Ok(Permission::None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        self.notes(repo, ISSUES, number).await
+    }
+
+    async fn comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        self.write_note(repo, ISSUES, number, body).await
+    }
+
+    async fn edit_comment(&self, repo: &RepoRef, id: &str, body: &str) -> Result<(), ForgeError> {
+        let what = format!("editing comment {id} in {}", repo.path);
+        let [kind @ (ISSUES | MERGE_REQUESTS), number, "notes", note] = id.split('/').collect::<Vec<_>>()[..] else {
+            return Err(ForgeError::NotFound { what });
+        };
+        let path = ["projects", &repo.id, kind, number, "notes", note];
+        self.http.send(&Call::new(what, Method::PUT, &path).with(json!({"body": body}))).await.map(drop)
+    }
+
+    async fn add_label(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
+        self.ensure_label(repo, label).await?;
+        let what = format!("putting the label `{}` on issue {number} of {}", label.name, repo.path);
+        self.change(what, repo, ISSUES, number, json!({"add_labels": label.name})).await
+    }
+
+    async fn remove_label(&self, repo: &RepoRef, number: i64, label: &str) -> Result<(), ForgeError> {
+        let labels = self.issue(repo, number).await?.labels;
+        let Some(there) = labels.into_iter().find(|there| same_label(there, label)) else { return Ok(()) };
+        let what = format!("taking the label `{there}` off issue {number} of {}", repo.path);
+        self.change(what, repo, ISSUES, number, json!({"remove_labels": there})).await
+    }
+
+    async fn find_pull_request(&self, repo: &RepoRef, head: &str) -> Result<Option<PullRequest>, ForgeError> {
+        let what = format!("open merge requests from {head} of {}", repo.path);
+        let query = [("state", "opened".to_owned()), ("source_branch", head.to_owned())];
+        let open: Rows<MergeRequestRow> = self.http.list(what, &["projects", &repo.id, MERGE_REQUESTS], &query, PAGES).await?;
+        Ok(open.rows.into_iter().find(|row| row.is_from(repo, head)).map(MergeRequestRow::pull_request))
+    }
+
+    async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError> {
+        let what = format!("opening a merge request from {} in {}", draft.head, repo.path);
+        let title: String = DRAFT.chars().chain(draft.title.chars()).take(LONGEST_TITLE).collect();
+        let body = json!({"source_branch": draft.head, "target_branch": draft.base, "title": title, "description": draft.body});
+        let path = ["projects", &repo.id, MERGE_REQUESTS];
+        let call = Call::new(what, Method::POST, &path).creating(body);
+        Ok(self.http.ask::<MergeRequestRow>(&call).await?.pull_request())
+    }
+
+    async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
+        let what = format!("closing merge request {number} of {}", repo.path);
+        self.change(what, repo, MERGE_REQUESTS, number, json!({"state_event": "close"})).await
+    }
+
+    /// For a path that is none, the address is the base alone, where git finds no repository.
+    fn git_access(&self, repo: &RepoRef) -> GitAccess {
+        let project = format!("{}.git", repo.path);
+        let url = Some(project.split('/')).filter(|_| repo.path.contains('/')).and_then(|parts| below(&self.settings.git_base, parts));
+        GitAccess {
+            url: url.unwrap_or_else(|| self.settings.git_base.clone()).to_string(),
+            username: GIT_USER.to_owned(),
+            token: self.settings.token.clone(),
+            ca_file: self.settings.ca_file.clone(),
+        }
+    }
+
+    async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
+        self.ensure_label(repo, label).await?;
+        let what = format!("putting the label `{}` on merge request {number} of {}", label.name, repo.path);
+        self.change(what, repo, MERGE_REQUESTS, number, json!({"add_labels": label.name})).await
+    }
+
+    async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        self.write_note(repo, MERGE_REQUESTS, number, body).await
+    }
+
+    async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        self.notes(repo, MERGE_REQUESTS, number).await
+    }
+}
+
+/// The latest time that the label was put on. Where whoever did it is gone, or there is more history than was read, nobody is known to
+/// have done it.
+fn latest_label_set(events: Rows<LabelEventRow>, label: &str) -> Option<LabelSet> {
+    if !events.complete {
+        return None;
+    }
+    let is_it = |row: &LabelEventRow| row.action == "add" && row.label.as_ref().is_some_and(|of| same_label(&of.name, label));
+    let row = events.rows.into_iter().filter(is_it).max_by_key(|row| row.id)?;
+    Some(LabelSet { by: row.user?.actor(), episode: row.id.to_string() })
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;
