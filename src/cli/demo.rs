@@ -40,6 +40,7 @@ pub(super) struct Demo {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Plays {
     Gitea,
+    Forgejo,
     Github,
 }
 
@@ -99,6 +100,7 @@ impl Demo {
     fn forge(&self, folder: &Path, token: &str, secret: &str) -> Result<demo::forge::Forge, String> {
         let kind = match self.forge {
             Plays::Gitea => Kind::Gitea,
+            Plays::Forgejo => Kind::Forgejo,
             Plays::Github => Kind::GitHub,
         };
         let forge = demo::forge::Forge::new(kind, Arc::new(SystemClock));
@@ -128,6 +130,7 @@ impl Demo {
             name: "demo".to_owned(),
             kind: match self.forge {
                 Plays::Gitea => ForgeKind::Gitea,
+                Plays::Forgejo => ForgeKind::Forgejo,
                 Plays::Github => ForgeKind::Github,
             },
             url: Url::parse(forge).map_err(|error| error.to_string())?,

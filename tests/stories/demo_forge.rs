@@ -64,7 +64,7 @@ impl Stage {
     }
 
     async fn call_fully(&self, method: &str, path: &str, login: &str, body: Option<Value>) -> (u16, String, Value) {
-        let api = if self.forge().state().kind == Kind::Gitea { "api/v1" } else { "api/v3" };
+        let api = self.forge().state().kind.api();
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/repos/{}/{path}", sample::PATH) };
         let url = format!("{}/{api}{}", self.running.base_url, path.trim_end_matches('/'));
         let mut request = self.client.request(method.parse().unwrap(), url);

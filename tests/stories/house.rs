@@ -93,10 +93,7 @@ impl House {
 
     /// The configuration file of the service, written.
     pub fn write_config(&self) -> PathBuf {
-        let kind = match self.kind {
-            Kind::Gitea => "gitea",
-            Kind::GitHub => "github",
-        };
+        let kind = self.kind.name();
         let path = self.folder.path().join("frognano.toml");
         std::fs::write(self.folder.path().join("webhook-secret"), SECRET).unwrap();
         std::fs::write(self.folder.path().join("token"), TOKEN).unwrap();

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use frognano_bot::demo::Kind;
 use frognano_bot::domain::{Permission, RepoRef, Verb};
-use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github};
+use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github, gitlab};
 
 use super::{SECRET, Stage, sample};
 
 const REVIEW: LabelSpec = LabelSpec { name: "needs-human-review", color: "d4c5f9", description: "A person must look at this" };
 
 fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
-    let api = if kind == Kind::Gitea { "api/v1" } else { "api/v3" };
     let settings = Settings {
         name: "demo".to_owned(),
-        api_base: format!("{}/{api}", stage.running.base_url).parse().unwrap(),
+        api_base: format!("{}/{}", stage.running.base_url, kind.api()).parse().unwrap(),
         git_base: stage.running.base_url.parse().unwrap(),
         token: format!("{login}-token").into(),
         ca_bundle: None,
@@ -22,8 +21,9 @@ fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         pause: Arc::new(Sleep),
     };
     match kind {
-        Kind::Gitea => Box::new(gitea::Client::new(settings).unwrap()),
+        Kind::Gitea | Kind::Forgejo => Box::new(gitea::Client::new(settings).unwrap()),
         Kind::GitHub => Box::new(github::Client::new(settings).unwrap()),
+        Kind::GitLab => Box::new(gitlab::Client::new(settings).unwrap()),
     }
 }
 
@@ -34,7 +34,7 @@ fn repo(stage: &Stage) -> RepoRef {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_of_the_clients_is_known_and_answered() {
-    for kind in [Kind::Gitea, Kind::GitHub] {
+    for kind in Kind::ALL {
         let stage = Stage::new(kind).await;
         let number = stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap().number;
         let (bot, repo) = (client(&stage, kind, "frognano"), repo(&stage));
@@ -67,15 +67,23 @@ async fn every_call_of_the_clients_is_known_and_answered() {
         assert!(matches!(bot.open_draft(&repo, &draft).await, Err(ForgeError::Rejected { .. })));
         assert_eq!(bot.find_pull_request(&repo, "frognano/issue-1-a").await.unwrap(), Some(opened.clone()));
         for _ in 0..2 {
-            bot.add_label(&repo, opened.number, REVIEW).await.unwrap();
+            bot.add_label(&repo, number, REVIEW).await.unwrap();
+            bot.label_pull_request(&repo, opened.number, REVIEW).await.unwrap();
         }
-        assert!(bot.issue(&repo, opened.number).await.unwrap().has_label(REVIEW.name));
+        assert!(bot.issue(&repo, number).await.unwrap().has_label(REVIEW.name));
         for _ in 0..2 {
-            bot.remove_label(&repo, opened.number, REVIEW.name).await.unwrap();
+            bot.remove_label(&repo, number, REVIEW.name).await.unwrap();
         }
+        let comment = bot.comment_on_pull_request(&repo, opened.number, "Look").await.unwrap();
+        bot.edit_comment(&repo, &comment.id, "Look here").await.unwrap();
+        let comments = bot.pull_request_comments(&repo, opened.number).await.unwrap();
+        assert_eq!(comments.iter().map(|comment| comment.body.as_str()).collect::<Vec<_>>(), ["Look here"], "{kind:?}");
         bot.close_pull_request(&repo, opened.number).await.unwrap();
-        let closed = bot.issue(&repo, opened.number).await.unwrap();
-        assert!(!closed.open && closed.is_pull_request && closed.labels.is_empty());
+        let issues = stage.forge().state().repository(sample::PATH).unwrap().issues.clone();
+        let [issue, pull] = issues.as_slice() else { panic!("{issues:#?}") };
+        assert!(issue.open && issue.labels.iter().all(|label| label.name != REVIEW.name), "{kind:?}");
+        assert!(!pull.open && pull.labels.iter().any(|label| label.name == REVIEW.name), "{kind:?}");
+        assert_eq!(opened.number, if kind == Kind::GitLab { 1 } else { 2 }, "GitLab numbers them apart");
         let access = bot.git_access(&repo);
         assert_eq!(access.url, format!("{}/{}.git", stage.running.base_url, sample::PATH));
         assert!(stage.forge().unexpected().is_empty(), "{:?}", stage.forge().unexpected());
@@ -91,6 +99,7 @@ async fn deliveries_are_believed_and_understood() {
         let (secrets, label, myself) = (vec![SECRET.to_owned().into()], "frognano-fix".to_owned(), vec!["frognano".to_owned()]);
         let inbound: Box<dyn Inbound> = match kind {
             Kind::Gitea => Box::new(gitea::Inbound::new("demo".into(), gitea::Kind::Gitea, secrets, label, myself).unwrap()),
+            other @ (Kind::Forgejo | Kind::GitLab) => panic!("{other:?} is not in this story"),
             Kind::GitHub => Box::new(github::Inbound::new("demo".into(), secrets, label, myself).unwrap()),
         };
         stage.forge().open_issue(sample::PATH, "rita", sample::issue_title(), sample::issue_body(), &[]).unwrap();
