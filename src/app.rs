@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::domain::{Clock, Ids, SystemClock};
-use crate::forge::{Forge, Inbound, gitea, github};
+use crate::forge::{Ears, Forge, Inbound, OwnAccounts, gitea, github, gitlab};
 use crate::git::{Git, Mirrors, which};
 use crate::guard::Limits;
 use crate::leaf::{Preset, Tokenizer};
@@ -33,6 +33,7 @@ pub struct Service {
     pub store: Store,
     /// What is served.
     pub routes: Routes,
+    accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>,
     listener: TcpListener,
     concurrency: usize,
     grace: Duration,
@@ -84,11 +85,13 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     std::fs::create_dir_all(data).map_err(|error| one(format!("[service] data: {}: can't be made: {error}", data.display())))?;
     let lock = lock(data).map_err(one)?;
     let mut complaints = Vec::new();
-    let (mut inbound, mut forges) = (HashMap::new(), HashMap::new());
+    let (mut inbound, mut forges, mut accounts) = (HashMap::new(), HashMap::new(), Vec::new());
     for (entry, secrets) in file.forges.iter().zip(&config.forges) {
-        match forge(entry, secrets, &file.service.label) {
+        let myself = OwnAccounts::default();
+        match forge(entry, secrets, &file.service.label, &myself, &clock) {
             Ok((ears, hands)) => {
                 inbound.insert(entry.name.clone(), ears);
+                accounts.push((entry.name.clone(), hands.clone(), myself));
                 forges.insert(entry.name.clone(), hands);
             }
             Err(why) => complaints.push(format!("[[forge]] {:?}: {why}", entry.name)),
@@ -122,6 +125,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         address,
         store,
         routes: web::routes(door),
+        accounts,
         listener,
         concurrency: file.service.concurrency,
         grace: Duration::from_secs(file.service.grace_seconds),
@@ -142,6 +146,9 @@ impl Service {
     /// # Errors
     /// When the listener breaks.
     pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
+        for (name, forge, myself) in self.accounts {
+            tokio::spawn(stop.clone().run_until_cancelled_owned(learn_account(name, forge, myself)));
+        }
         let hands = tokio::spawn(self.worker.clone().work(self.concurrency, stop.clone(), self.grace));
         let result = web::serve(self.listener, self.routes, stop.clone()).await;
         stop.cancel();
@@ -287,7 +294,13 @@ fn beside_this_program() -> PathBuf {
 
 type EarsAndHands = (Arc<dyn Inbound>, Arc<dyn Forge>);
 
-fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str) -> Result<EarsAndHands, String> {
+fn forge(
+    entry: &ForgeEntry,
+    secrets: &ForgeSecrets,
+    label: &str,
+    myself: &OwnAccounts,
+    clock: &Arc<dyn Clock>,
+) -> Result<EarsAndHands, String> {
     let settings = crate::forge::Settings {
         name: entry.name.clone(),
         api_base: entry.api_base(),
@@ -297,18 +310,26 @@ fn forge(entry: &ForgeEntry, secrets: &ForgeSecrets, label: &str) -> Result<Ears
         ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
         pause: Arc::new(crate::forge::Sleep),
     };
-    let webhook = secrets.webhook.clone();
-    let (name, label) = (entry.name.clone(), label.to_owned());
-    Ok(match entry.kind {
-        ForgeKind::Github => (Arc::new(github::Inbound::new(name, webhook, label, Vec::new())?), Arc::new(github::Client::new(settings)?)),
-        ForgeKind::Gitea => {
-            (Arc::new(gitea::Inbound::new(name, gitea::Kind::Gitea, webhook, label, Vec::new())?), Arc::new(gitea::Client::new(settings)?))
+    let ears = Ears { kind: entry.kind, name: entry.name.clone(), label: label.to_owned(), myself: myself.clone() };
+    let ears = ears.believing(secrets.webhook.clone(), gitlab::Age::Fresh(clock.clone()))?;
+    let hands: Arc<dyn Forge> = match entry.kind {
+        ForgeKind::Github => Arc::new(github::Client::new(settings)?),
+        ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
+        ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
+    };
+    Ok((ears, hands))
+}
+
+/// Asks a forge until it answers which account our token belongs to: what that account does is not heard.
+async fn learn_account(name: String, forge: Arc<dyn Forge>, myself: OwnAccounts) {
+    const BETWEEN_TRIES: Duration = Duration::from_secs(60);
+    loop {
+        match forge.myself().await {
+            Ok(account) => return myself.learn(account),
+            Err(error) => tracing::warn!(forge = name, %error, "our own account is not known yet"),
         }
-        ForgeKind::Forgejo => (
-            Arc::new(gitea::Inbound::new(name, gitea::Kind::Forgejo, webhook, label, Vec::new())?),
-            Arc::new(gitea::Client::new(settings)?),
-        ),
-    })
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
 }
 
 fn read_ca(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {

@@ -117,6 +117,8 @@ impl Default for Service {
 pub enum ForgeKind {
     /// GitHub or GitHub Enterprise Server.
     Github,
+    /// GitLab.
+    Gitlab,
     /// Gitea.
     Gitea,
     /// Forgejo.
@@ -162,6 +164,7 @@ impl Forge {
                 url.set_path("/");
             }
             ForgeKind::Github => url.set_path(&format!("{root}/api/v3")),
+            ForgeKind::Gitlab => url.set_path(&format!("{root}/api/v4")),
             ForgeKind::Gitea | ForgeKind::Forgejo => url.set_path(&format!("{root}/api/v1")),
         }
         url

@@ -42,6 +42,7 @@ enum Plays {
     Gitea,
     Forgejo,
     Github,
+    Gitlab,
 }
 
 impl Demo {
@@ -102,6 +103,7 @@ impl Demo {
             Plays::Gitea => Kind::Gitea,
             Plays::Forgejo => Kind::Forgejo,
             Plays::Github => Kind::GitHub,
+            Plays::Gitlab => Kind::GitLab,
         };
         let forge = demo::forge::Forge::new(kind, Arc::new(SystemClock));
         let mistake = |error: demo::forge::Mistake| error.to_string();
@@ -132,6 +134,7 @@ impl Demo {
                 Plays::Gitea => ForgeKind::Gitea,
                 Plays::Forgejo => ForgeKind::Forgejo,
                 Plays::Github => ForgeKind::Github,
+                Plays::Gitlab => ForgeKind::Gitlab,
             },
             url: Url::parse(forge).map_err(|error| error.to_string())?,
             api_url: None,

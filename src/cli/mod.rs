@@ -7,6 +7,7 @@ mod demo;
 mod fix;
 mod progress;
 mod serve;
+mod webhook;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Command {
     Demo(demo::Demo),
     /// Work on one local repository without any forge; nothing is pushed.
     Fix(Box<fix::Fix>),
+    /// Look into deliveries of webhooks.
+    Webhook(webhook::Webhook),
 }
 
 /// Reads the command line and does what it says.
@@ -47,6 +50,7 @@ pub fn main() -> ExitCode {
             Command::Serve(serve) => serve.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Fix(fix) => fix.run().await,
+            Command::Webhook(webhook) => webhook.run(),
         }
     })
 }

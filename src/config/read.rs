@@ -114,7 +114,7 @@ fn read_secrets(forge: &Forge, folder: &Path, complaints: &mut Vec<String>) -> O
 }
 
 impl File {
-    /// A file without forges, for work on a local repository; its secrets are not read.
+    /// The file alone, with or without forges: for work on a local repository, or to look into one forge. Its secrets are not read.
     ///
     /// # Errors
     /// Every complaint at once.

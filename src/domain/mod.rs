@@ -3,6 +3,7 @@
 //! Nothing here does input or output, knows a clock, or imports another room: what is true here is true on every forge, database and sandbox.
 
 mod event;
+mod explanation;
 mod issue;
 mod job;
 mod patch;
@@ -11,6 +12,7 @@ mod test_paths;
 mod test_run;
 
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
+pub use explanation::Explanation;
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};

@@ -7,11 +7,13 @@ mod address;
 mod answer;
 #[cfg(test)]
 mod canned;
+mod ears;
 mod find;
 pub mod gitea;
 pub mod github;
 pub mod gitlab;
 mod http;
+mod own;
 mod payload;
 mod rows;
 mod signature;
@@ -23,8 +25,10 @@ use secrecy::SecretString;
 
 use crate::domain::{Actor, Event, Issue, Permission, RepoRef};
 
+pub use ears::Ears;
 pub use http::{Pause, Settings, Sleep};
-pub use signature::{VerifiedDelivery, hmac_sha256_hex};
+pub use own::OwnAccounts;
+pub use signature::{Unproved, VerifiedDelivery, hmac_sha256_hex};
 
 /// The headers of a delivery: names in lower case, looked up by [`Headers::get`].
 #[derive(Debug, Clone, Default)]
@@ -51,6 +55,9 @@ pub enum NotVerified {
     /// The signature fits none of the configured secrets.
     #[error("the signature fits none of the configured secrets")]
     Wrong,
+    /// The signature is that of another time, or gives none.
+    #[error("the signed time is missing or more than 5 minutes off: see that the clocks of the forge and of this machine are right")]
+    Stale,
 }
 
 /// How one kind of forge speaks to us.
@@ -61,11 +68,22 @@ pub trait Inbound: Send + Sync {
     /// [`NotVerified`], without saying which secret or which byte.
     fn verify(&self, headers: &Headers, body: &[u8]) -> Result<VerifiedDelivery, NotVerified>;
 
-    /// Reads a verified delivery. Unknown events, actions and fields are [`crate::domain::Verb::Ignore`].
+    /// What a delivery says of itself, believed or not: for an administrator who asks about a recorded one. Nothing may be started by it.
+    fn claims(&self, headers: &Headers, body: &[u8]) -> Unproved;
+
+    /// Reads the JSON text of a delivery of this event. Unknown events, actions and fields are [`crate::domain::Verb::Ignore`].
     ///
     /// # Errors
     /// A sentence for the administrator when the body is not what this forge sends (no JSON, or a needed field of the wrong type).
-    fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String>;
+    fn read(&self, event: &str, body: &[u8]) -> Result<Event, String>;
+
+    /// Reads a verified delivery.
+    ///
+    /// # Errors
+    /// As [`Inbound::read`].
+    fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String> {
+        self.read(delivery.event(), delivery.body())
+    }
 }
 
 /// A repository as the forge answers it now.

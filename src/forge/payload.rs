@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::OwnAccounts;
 use super::rows::{CommentRow, IssueRow, RepositoryRow, ReviewRow, User};
 use crate::domain::{Command, Event, Note, RepoRef, Trigger, Verb};
 
@@ -43,9 +44,28 @@ impl Payload {
         self.0.pointer(pointer).is_some_and(|value| !value.is_null())
     }
 
-    /// Whether a field of the top is true.
-    pub(super) fn is_true(&self, field: &str) -> bool {
-        self.0[field] == Value::Bool(true)
+    /// Whether a place such as `/object_attributes/system` is true.
+    pub(super) fn is_true(&self, pointer: &str) -> bool {
+        self.0.pointer(pointer) == Some(&Value::Bool(true))
+    }
+
+    /// The value at a place such as `/object_attributes`; null where there is none.
+    pub(super) fn at(&self, pointer: &str) -> &Value {
+        self.0.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// The text at a place, empty where there is something else.
+    pub(super) fn text_at(&self, pointer: &str) -> &str {
+        self.at(pointer).as_str().unwrap_or_default()
+    }
+
+    /// The whole number at a place, as text; empty where there is something else.
+    pub(super) fn id_at(&self, pointer: &str) -> String {
+        match self.at(pointer) {
+            Value::Number(number) => number.as_i64().map(|number| number.to_string()).unwrap_or_default(),
+            Value::String(text) => text.parse::<i64>().map(|number| number.to_string()).unwrap_or_default(),
+            _ => String::new(),
+        }
     }
 
     /// The object at a field of the top; none where it is missing or null.
@@ -86,7 +106,7 @@ impl Payload {
             Ok(None) if about_issue && verb != Verb::Ignore => return Err("the payload names no issue".to_owned()),
             read => read?,
         };
-        let actor = self.part::<User>("sender").unwrap_or_default().map(|user| user.actor());
+        let actor = self.sender().or_else(|| self.author_of_comment()).map(|user| user.actor());
         let repository = self.part::<RepositoryRow>("repository").unwrap_or_default().map(|repository| repository.reference(forge));
         let note = if matches!(verb, Verb::Command | Verb::Feedback) { self.note()? } else { None };
         let said = note.as_ref().filter(|_| verb == Verb::Command).and_then(|note| command(&note.text));
@@ -94,7 +114,7 @@ impl Payload {
     }
 
     fn is_about_pull_request(&self) -> bool {
-        self.has("/pull_request") || self.has("/issue/pull_request") || self.is_true("is_pull")
+        self.has("/pull_request") || self.has("/issue/pull_request") || self.is_true("/is_pull")
     }
 
     /// The comment, or else the review.
@@ -105,25 +125,47 @@ impl Payload {
         Ok(self.part::<ReviewRow>("review")?.map(ReviewRow::note))
     }
 
-    /// Who sent the event, when that is one of our own accounts; logins compare without case.
-    pub(super) fn sent_by_ourselves(&self, myself: &[String]) -> Option<String> {
-        let sender = self.part::<User>("sender").unwrap_or_default()?;
-        myself.iter().any(|own| own.eq_ignore_ascii_case(&sender.login)).then_some(sender.login)
+    /// Who caused the event, where the payload says it readably.
+    pub(super) fn sender(&self) -> Option<User> {
+        self.part("sender").unwrap_or_default()
+    }
+
+    /// Whether a bot caused the event.
+    pub(super) fn is_sent_by_bot(&self) -> bool {
+        self.sender().is_some_and(|user| user.is_bot())
+    }
+
+    fn author_of_comment(&self) -> Option<User> {
+        self.part::<CommentRow>("comment").unwrap_or_default()?.user
+    }
+
+    /// Nothing, when one of our own accounts sent the event or wrote its comment.
+    pub(super) fn sent_by_ourselves(&self, myself: &OwnAccounts) -> Option<Asked> {
+        let accounts = self.sender().into_iter().chain(self.author_of_comment()).map(|user| user.actor());
+        let own = accounts.into_iter().find(|account| myself.has(account))?;
+        Some(ignore(format!("our own account `{}` caused it", own.login)))
     }
 
     /// What a new comment asks: a command where its first line is one, feedback on a pull request, else nothing. Only people are heard.
     pub(super) fn comment(&self, on_pull_request: bool) -> Result<Asked, String> {
         let comment: CommentRow = self.needed("comment")?;
-        let sender: Option<User> = self.part("sender")?;
-        let by_bot = |user: &Option<User>| user.as_ref().is_some_and(User::is_bot);
-        if comment.performed_via_github_app.is_some() || by_bot(&sender) || by_bot(&comment.user) {
+        let by_bot = comment.user.as_ref().is_some_and(User::is_bot);
+        if comment.performed_via_github_app.is_some() || self.is_sent_by_bot() || by_bot {
             return Ok(ignore("the comment was written by a bot or through an app: only people give commands"));
         }
-        Ok(match command(&comment.body) {
-            Some(command) => (Verb::Command, format!("the comment's first line is the command `/frognano {}`", command.word())),
-            None if on_pull_request => (Verb::Feedback, "a person commented on a pull request".to_owned()),
-            None => ignore("the comment's first line is no command `/frognano WORD`"),
-        })
+        Ok(asked_by_words(&comment.body, on_pull_request))
+    }
+}
+
+/// What a person's words in a new comment ask.
+pub(super) fn asked_by_words(words: &str, on_pull_request: bool) -> Asked {
+    match command(words) {
+        Some(command) => (Verb::Command, format!("the comment's first line is the command `/frognano {}`", command.word())),
+        None if on_pull_request => (Verb::Feedback, "a person commented on a pull request".to_owned()),
+        None if words.contains("/frognano") => {
+            ignore("the comment has a command, but not as its whole first line: no quote, no code, no options, one of the known words")
+        }
+        None => ignore("the comment's first line is no command `/frognano WORD`"),
     }
 }
 
@@ -163,7 +205,7 @@ mod tests {
     fn complaints_name_the_field() {
         assert!(Payload::parse(b"<html>").unwrap_err().contains("not JSON"));
         assert!(Payload::parse(b"[1]").unwrap_err().contains("no object"));
-        let payload = Payload::parse(br#"{"action": 7, "issue": {"number": "7"}}"#).unwrap();
+        let payload = Payload::parse(br#"{"action": 7, "issue": {"number": "seven"}}"#).unwrap();
         assert!(payload.text("action").unwrap_err().contains("`action`"));
         assert!(payload.trigger("f").unwrap_err().contains("`issue`"));
     }

@@ -12,20 +12,43 @@ fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// Reads a whole number, which some proxies and templates send as text; null is none.
+fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Whole {
+        Number(i64),
+        Text(String),
+    }
+    match Option::deserialize(from)? {
+        None => Ok(None),
+        Some(Whole::Number(number)) => Ok(Some(number)),
+        Some(Whole::Text(text)) => text.parse().map(Some).map_err(|_| serde::de::Error::custom(format!("{text:?} is no whole number"))),
+    }
+}
+
+/// As [`whole`], but it must be there.
+fn some_whole<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    whole(from)?.ok_or_else(|| serde::de::Error::custom("null is no whole number"))
+}
+
 /// An account.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct User {
+    #[serde(default, deserialize_with = "whole")]
     pub(super) id: Option<i64>,
     pub(super) login: String,
     /// `Bot` on GitHub; Gitea and Forgejo have no such field.
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type")]
     pub(super) kind: Option<String>,
 }
 
 impl User {
     /// A bot says so by its type or by GitHub's login suffix; Gitea and Forgejo give their own system users negative ids.
     pub(super) fn is_bot(&self) -> bool {
-        self.kind.as_deref() == Some("Bot") || self.login.ends_with("[bot]") || self.id.is_some_and(|id| id < 0)
+        self.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("Bot"))
+            || self.login.to_ascii_lowercase().ends_with("[bot]")
+            || self.id.is_some_and(|id| id < 0)
     }
 
     pub(super) fn actor(&self) -> Actor {
@@ -37,13 +60,16 @@ impl User {
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Label {
     /// What Gitea wants for putting it on and taking it off.
+    #[serde(default, deserialize_with = "whole")]
     pub(super) id: Option<i64>,
+    #[serde(default, deserialize_with = "or_empty")]
     pub(super) name: String,
 }
 
 /// An issue, or a pull request seen as one.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct IssueRow {
+    #[serde(default, deserialize_with = "whole")]
     number: Option<i64>,
     #[serde(default, deserialize_with = "or_empty")]
     title: String,
@@ -102,7 +128,7 @@ impl IssueRow {
 /// A review of a pull request. GitHub says `state` and `body`, Gitea and Forgejo say `type` and `content` and give it no id.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct ReviewRow {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     id: Option<i64>,
     #[serde(default, alias = "content", deserialize_with = "or_empty")]
     body: String,
@@ -127,8 +153,8 @@ impl ReviewRow {
 /// A comment.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct CommentRow {
-    #[serde(default)]
-    id: i64,
+    #[serde(default, deserialize_with = "whole")]
+    id: Option<i64>,
     #[serde(default, deserialize_with = "or_empty")]
     pub(super) body: String,
     #[serde(default)]
@@ -140,17 +166,22 @@ pub(super) struct CommentRow {
 
 impl CommentRow {
     pub(super) fn note(self) -> Note {
-        Note { id: self.id.to_string(), text: self.body, review: None }
+        Note { id: self.id.map(|id| id.to_string()).unwrap_or_default(), text: self.body, review: None }
     }
 
     pub(super) fn comment(self) -> Comment {
-        Comment { id: self.id.to_string(), author: self.user.map(|user| user.login).unwrap_or_default(), body: self.body }
+        Comment {
+            id: self.id.map(|id| id.to_string()).unwrap_or_default(),
+            author: self.user.map(|user| user.login).unwrap_or_default(),
+            body: self.body,
+        }
     }
 }
 
 /// A repository.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct RepositoryRow {
+    #[serde(deserialize_with = "some_whole")]
     pub(super) id: i64,
     pub(super) full_name: String,
     #[serde(default)]

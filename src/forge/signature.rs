@@ -62,30 +62,42 @@ impl Secrets {
         let fits = self.0.iter().fold(Choice::from(0), |fits, secret| {
             fits | hmac_sha256_hex(secret.expose_secret().as_bytes(), signed).as_bytes().ct_eq(claimed.as_bytes())
         });
-        if bool::from(fits) {
-            let Unproved { id, event, body } = delivery;
-            Ok(VerifiedDelivery { id, event, body })
-        } else {
-            Err(NotVerified::Wrong)
-        }
+        delivery.believed_if(fits)
+    }
+
+    /// No secret at all: nothing is believed.
+    pub(super) const fn none() -> Self {
+        Self(Vec::new())
     }
 }
 
 /// What a delivery says of itself before its signature is checked.
-pub(super) struct Unproved {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unproved {
     /// Its id.
-    pub(super) id: String,
+    pub id: String,
     /// The name of its event.
-    pub(super) event: String,
+    pub event: String,
     /// Its JSON text.
-    pub(super) body: Vec<u8>,
+    pub body: Vec<u8>,
+}
+
+impl Unproved {
+    /// The delivery, when the comparing of its signature came out well.
+    pub(super) fn believed_if(self, fits: Choice) -> Result<VerifiedDelivery, NotVerified> {
+        let Self { id, event, body } = self;
+        if bool::from(fits) { Ok(VerifiedDelivery { id, event, body }) } else { Err(NotVerified::Wrong) }
+    }
 }
 
 /// The HMAC-SHA256 of a message as 64 lower-case hexadecimal digits, as GitHub, Gitea and Forgejo sign.
-///
-/// The key is brought to the length of a block as RFC 2104 says, so that keys of every length are good.
 #[must_use]
 pub fn hmac_sha256_hex(key: &[u8], message: &[u8]) -> String {
+    hex::encode(hmac_sha256(key, message))
+}
+
+/// The HMAC-SHA256 of a message. The key is brought to the length of a block as RFC 2104 says, so that keys of every length are good.
+pub(super) fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut block = [0_u8; 64];
     if key.len() > block.len() {
         block[..32].copy_from_slice(&Sha256::digest(key));
@@ -94,7 +106,7 @@ pub fn hmac_sha256_hex(key: &[u8], message: &[u8]) -> String {
     }
     let mut mac = <Hmac<Sha256>>::new(&block.into());
     mac.update(message);
-    hex::encode(mac.finalize().into_bytes())
+    mac.finalize().into_bytes().into()
 }
 
 /// The signature of the first of these headers that came. A header that came empty or doubled is refused, and no later one is asked.

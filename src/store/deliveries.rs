@@ -1,9 +1,12 @@
 //! The inbox: one row a verified delivery.
 
-use crate::domain::{Clock, Event, Ids, Trigger, Verb};
+use crate::domain::{Clock, Event, Explanation, Ids, Trigger, Verb};
 
 use super::{Store, StoreError};
 use sqlx::Row as _;
+
+/// Stands in the place of the verb for a delivery that can't be read and so is ignored.
+const UNREADABLE: &str = "unreadable";
 
 /// A verified delivery with what was read from it.
 #[derive(Debug)]
@@ -40,17 +43,18 @@ impl Store {
     /// When the database fails; then nothing was written and the forge must be told so.
     pub async fn take_in(&self, delivery: &NewDelivery<'_>, clock: &dyn Clock, ids: &dyn Ids) -> Result<Intake, StoreError> {
         let now = clock.now_ms();
-        let (verb, why, trigger) = match delivery.read {
-            Ok(event) => (event.verb.name(), event.why.as_str(), event.trigger.as_ref()),
-            Err(why) => ("unreadable", why, None),
+        let explained = Explanation::of(true, delivery.event, delivery.read);
+        let (verb, trigger) = match delivery.read {
+            Ok(event) => (event.verb.name(), event.trigger.as_ref()),
+            Err(_) => (UNREADABLE, None),
         };
         let asks = matches!(delivery.read, Ok(event) if matches!(event.verb, Verb::Start | Verb::Recheck));
         let asked = trigger.filter(|_| asks).map(|trigger| serde_json::to_string(trigger).unwrap_or_default());
         let id = ids.next();
         let mut transaction = self.pool.begin().await?;
         let inserted = sqlx::query(
-            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (forge, delivery) do nothing",
+            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (forge, delivery) do nothing",
         )
         .bind(&id)
         .bind(delivery.forge)
@@ -59,10 +63,12 @@ impl Store {
         .bind(now)
         .bind(delivery.body)
         .bind(verb)
-        .bind(why)
+        .bind(explained.why)
         .bind(trigger.map(|trigger| trigger.repo.id.clone()))
         .bind(trigger.map(|trigger| trigger.number))
         .bind(asked)
+        .bind(explained.repository)
+        .bind(explained.actor)
         .execute(&mut *transaction)
         .await?;
         if inserted.rows_affected() == 0 {
@@ -84,6 +90,29 @@ impl Store {
 }
 
 impl Store {
+    /// What a delivery that was taken in came to; none when there was none of this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn explained(&self, forge: &str, delivery: &str) -> Result<Option<Explanation>, StoreError> {
+        let row = sqlx::query("select event, verb, why, repository, issue, actor from deliveries where forge = $1 and delivery = $2")
+            .bind(forge)
+            .bind(delivery)
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let verb: String = row.try_get("verb")?;
+        Ok(Some(Explanation {
+            verified: true,
+            event: row.try_get("event")?,
+            verb: if verb == UNREADABLE { Verb::Ignore.name().to_owned() } else { verb },
+            why: row.try_get("why")?,
+            repository: row.try_get("repository")?,
+            issue: row.try_get("issue")?,
+            actor: row.try_get("actor")?,
+        }))
+    }
+
     /// Gives a job to each delivery that still waits although its issue has no active job any more. (On PostgreSQL a delivery can be written while
     /// the job that it waits for ends.) How many jobs were made.
     ///

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Clock, Ids};
+use crate::domain::{Clock, Explanation, Ids};
 use crate::forge::{Headers, Inbound};
 use crate::store::{Intake, NewDelivery, Store};
 
@@ -117,8 +117,7 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
     };
     match door.store.take_in(&row, door.clock.as_ref(), door.ids.as_ref()).await {
         Ok(intake) => {
-            let (verb, why) =
-                read.as_ref().map_or_else(|why| ("unreadable", why.as_str()), |event| (event.verb.name(), event.why.as_str()));
+            let Explanation { verb, why, .. } = Explanation::of(true, delivery.event(), row.read);
             tracing::info!(forge = name, delivery = delivery.id(), event = delivery.event(), verb, ?intake, "taken in");
             if matches!(intake, Intake::Job(_)) {
                 door.wake.notify_one();

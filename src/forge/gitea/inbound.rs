@@ -9,7 +9,7 @@ use crate::domain::{Event, Verb, same_label};
 use crate::forge::payload::{Asked, Payload, ignore};
 use crate::forge::rows::IssueRow;
 use crate::forge::signature::{Secrets, Unproved, claimed, delivery_id, event_name, form_payload, is_form};
-use crate::forge::{Headers, NotVerified, VerifiedDelivery};
+use crate::forge::{Headers, NotVerified, OwnAccounts, VerifiedDelivery};
 
 /// How one Gitea or Forgejo speaks to us.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Inbound {
     kind: Kind,
     secrets: Secrets,
     trigger_label: String,
-    myself: Vec<String>,
+    myself: OwnAccounts,
 }
 
 /// The headers in the order in which they are asked. Both forges send their forerunners' headers with the same values too; that of
@@ -42,12 +42,23 @@ const FORGEJO: Names = Names {
 };
 
 impl Inbound {
-    /// `forge` is the entry's name in the configuration, `myself` the logins of our own accounts there.
+    /// `forge` is the entry's name in the configuration, `myself` our own accounts there.
     ///
     /// # Errors
     /// A sentence when there is no secret, or an empty one.
-    pub fn new(forge: String, kind: Kind, secrets: Vec<SecretString>, trigger_label: String, myself: Vec<String>) -> Result<Self, String> {
-        Ok(Self { secrets: Secrets::new(&forge, secrets)?, forge, kind, trigger_label, myself })
+    pub fn new(
+        forge: String,
+        kind: Kind,
+        secrets: Vec<SecretString>,
+        trigger_label: String,
+        myself: impl Into<OwnAccounts>,
+    ) -> Result<Self, String> {
+        Ok(Self { secrets: Secrets::new(&forge, secrets)?, forge, kind, trigger_label, myself: myself.into() })
+    }
+
+    /// One that has no secret and so believes nothing: it only reads what deliveries claim.
+    pub fn reader(forge: String, kind: Kind, trigger_label: String, myself: impl Into<OwnAccounts>) -> Self {
+        Self { secrets: Secrets::none(), forge, kind, trigger_label, myself: myself.into() }
     }
 
     const fn names(&self) -> &'static Names {
@@ -58,8 +69,8 @@ impl Inbound {
     }
 
     fn asked(&self, event: &str, payload: &Payload) -> Result<Asked, String> {
-        if let Some(own) = payload.sent_by_ourselves(&self.myself) {
-            return Ok(ignore(format!("our own account `{own}` caused it")));
+        if let Some(ignored) = payload.sent_by_ourselves(&self.myself) {
+            return Ok(ignored);
         }
         match event {
             "issues" => self.issues(payload),
@@ -94,29 +105,38 @@ impl Inbound {
 
 impl crate::forge::Inbound for Inbound {
     fn verify(&self, headers: &Headers, body: &[u8]) -> Result<VerifiedDelivery, NotVerified> {
-        let names = self.names();
-        let digest = claimed(headers, names.signature)?;
-        let json = if is_form(headers, body) { form_payload(body).ok_or(NotVerified::Wrong)? } else { body.to_vec() };
-        let id = delivery_id(headers, names.delivery, body);
-        self.secrets.open(&json, digest, Unproved { id, event: event_name(headers, names.event), body: json.clone() })
+        let digest = claimed(headers, self.names().signature)?;
+        if is_form(headers, body) && form_payload(body).is_none() {
+            return Err(NotVerified::Wrong);
+        }
+        let delivery = self.claims(headers, body);
+        self.secrets.open(&delivery.body.clone(), digest, delivery)
     }
 
-    fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String> {
-        let payload = Payload::parse(delivery.body())?;
-        payload.event(&self.forge, self.asked(delivery.event(), &payload)?, true)
+    fn claims(&self, headers: &Headers, body: &[u8]) -> Unproved {
+        let names = self.names();
+        let json = if is_form(headers, body) { form_payload(body).unwrap_or_default() } else { body.to_vec() };
+        Unproved { id: delivery_id(headers, names.delivery, body), event: event_name(headers, names.event), body: json }
+    }
+
+    fn read(&self, event: &str, body: &[u8]) -> Result<Event, String> {
+        let payload = Payload::parse(body)?;
+        payload.event(&self.forge, self.asked(event, &payload)?, true)
     }
 }
 
 fn comments(payload: &Payload) -> Result<Asked, String> {
     match payload.text("action")? {
-        "created" => payload.comment(payload.is_true("is_pull") || payload.has("/issue/pull_request")),
+        "created" => payload.comment(payload.is_true("/is_pull") || payload.has("/issue/pull_request")),
         action => Ok(ignore(format!("a comment was {action}: only new comments count"))),
     }
 }
 
 fn pull_request(payload: &Payload) -> Result<Asked, String> {
     Ok(match payload.text("action")? {
-        "closed" if payload.has("/pull_request/merged_at") => (Verb::Finish, "the pull request was merged".to_owned()),
+        "closed" if payload.has("/pull_request/merged_at") || payload.is_true("/pull_request/merged") => {
+            (Verb::Finish, "the pull request was merged".to_owned())
+        }
         "closed" => (Verb::Finish, "the pull request was closed without merging".to_owned()),
         "edited" if is_draft(&payload.needed("pull_request")?) => ignore("the pull request was edited and is still a draft"),
         "edited" => (Verb::Finish, "the pull request was edited and is no draft any more".to_owned()),
@@ -131,6 +151,7 @@ fn is_draft(pull_request: &IssueRow) -> bool {
 
 fn review(payload: &Payload) -> Result<Asked, String> {
     Ok(match payload.text("action")? {
+        _ if payload.is_sent_by_bot() => ignore("the review was written by a bot"),
         "reviewed" => (Verb::Feedback, "a person reviewed a pull request".to_owned()),
         action => ignore(format!("action `{action}` of a review is not used")),
     })

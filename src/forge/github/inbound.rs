@@ -4,9 +4,9 @@ use secrecy::SecretString;
 
 use crate::domain::{Event, Verb, same_label};
 use crate::forge::payload::{Asked, Payload, ignore};
-use crate::forge::rows::{IssueRow, Label, User};
+use crate::forge::rows::{IssueRow, Label};
 use crate::forge::signature::{Secrets, Unproved, claimed, delivery_id, event_name, form_payload, is_form};
-use crate::forge::{Headers, NotVerified, VerifiedDelivery};
+use crate::forge::{Headers, NotVerified, OwnAccounts, VerifiedDelivery};
 
 /// How one GitHub speaks to us.
 #[derive(Debug, Clone)]
@@ -14,16 +14,21 @@ pub struct Inbound {
     forge: String,
     secrets: Secrets,
     trigger_label: String,
-    myself: Vec<String>,
+    myself: OwnAccounts,
 }
 
 impl Inbound {
-    /// `forge` is the entry's name in the configuration, `myself` the logins of our own accounts there.
+    /// `forge` is the entry's name in the configuration, `myself` our own accounts there.
     ///
     /// # Errors
     /// A sentence when there is no secret, or an empty one.
-    pub fn new(forge: String, secrets: Vec<SecretString>, trigger_label: String, myself: Vec<String>) -> Result<Self, String> {
-        Ok(Self { secrets: Secrets::new(&forge, secrets)?, forge, trigger_label, myself })
+    pub fn new(forge: String, secrets: Vec<SecretString>, trigger_label: String, myself: impl Into<OwnAccounts>) -> Result<Self, String> {
+        Ok(Self { secrets: Secrets::new(&forge, secrets)?, forge, trigger_label, myself: myself.into() })
+    }
+
+    /// One that has no secret and so believes nothing: it only reads what deliveries claim.
+    pub fn reader(forge: String, trigger_label: String, myself: impl Into<OwnAccounts>) -> Self {
+        Self { secrets: Secrets::none(), forge, trigger_label, myself: myself.into() }
     }
 
     fn is_trigger(&self, label: &Label) -> bool {
@@ -34,8 +39,8 @@ impl Inbound {
         if matches!(event, "installation" | "installation_repositories") {
             return Ok((Verb::Admin, format!("the app's installation changed ({})", payload.text("action")?)));
         }
-        if let Some(own) = payload.sent_by_ourselves(&self.myself) {
-            return Ok(ignore(format!("our own account `{own}` caused it")));
+        if let Some(ignored) = payload.sent_by_ourselves(&self.myself) {
+            return Ok(ignored);
         }
         match event {
             "issues" => self.issues(payload),
@@ -52,9 +57,12 @@ impl Inbound {
 
     fn issues(&self, payload: &Payload) -> Result<Asked, String> {
         let trigger = &self.trigger_label;
+        if payload.has("/issue/pull_request") {
+            return Ok(ignore("labels on pull requests start nothing: put the label on an issue"));
+        }
         Ok(match payload.text("action")? {
             "labeled" if !self.is_trigger(&payload.needed("label")?) => ignore(format!("the label that was added is not `{trigger}`")),
-            "labeled" if sent_by_bot(payload)? => ignore("a bot added the label: a person has to"),
+            "labeled" if payload.is_sent_by_bot() => ignore("a bot added the label: a person has to"),
             "labeled" => (Verb::Start, format!("the label `{trigger}` was added")),
             "unlabeled" if self.is_trigger(&payload.needed("label")?) => (Verb::Cancel, format!("the label `{trigger}` was taken off")),
             "unlabeled" => ignore(format!("the label that was taken off is not `{trigger}`")),
@@ -64,21 +72,25 @@ impl Inbound {
             "opened" if !payload.needed::<IssueRow>("issue")?.labels.iter().any(|label| self.is_trigger(label)) => {
                 ignore(format!("the issue was opened without the label `{trigger}`"))
             }
-            "opened" if sent_by_bot(payload)? => ignore("a bot opened the issue with the label: a person has to add it"),
+            "opened" if payload.is_sent_by_bot() => ignore("a bot opened the issue with the label: a person has to add it"),
             "opened" => (Verb::Start, format!("the issue was opened with the label `{trigger}`")),
             action @ ("closed" | "deleted" | "transferred" | "locked") => (Verb::Cancel, format!("the issue was {action}")),
             "reopened" => ignore("reopening starts nothing: take the label off and on, or write `/frognano retry`"),
             "edited" => ignore("the issue was edited: later edits do not reach a run"),
+            "" => ignore("the payload names no action"),
             action => ignore(format!("action `{action}` of an issue is not used")),
         })
     }
 
     fn label(&self, payload: &Payload) -> Result<Asked, String> {
+        let is_trigger = |at: &str| same_label(payload.text_at(at), &self.trigger_label);
+        let (is, was) = (is_trigger("/label/name"), is_trigger("/changes/name/from"));
         Ok(match payload.text("action")? {
-            "deleted" if self.is_trigger(&payload.needed("label")?) => {
-                (Verb::Recheck, format!("the label `{}` itself was deleted from the repository", self.trigger_label))
+            "deleted" if is => (Verb::Recheck, format!("the label `{}` itself was deleted from the repository", self.trigger_label)),
+            "edited" if payload.has("/changes/name/from") && is != was => {
+                (Verb::Recheck, format!("a label was renamed from or to `{}`", self.trigger_label))
             }
-            _ => ignore("the repository's list of labels changed, but the trigger label was not deleted"),
+            _ => ignore("the repository's list of labels changed, but the trigger label was not deleted or renamed"),
         })
     }
 }
@@ -86,20 +98,20 @@ impl Inbound {
 impl crate::forge::Inbound for Inbound {
     fn verify(&self, headers: &Headers, body: &[u8]) -> Result<VerifiedDelivery, NotVerified> {
         let digest = claimed(headers, &[("x-hub-signature-256", "sha256=")])?;
+        self.secrets.open(body, digest, self.claims(headers, body))
+    }
+
+    fn claims(&self, headers: &Headers, body: &[u8]) -> Unproved {
         let json = if is_form(headers, body) { form_payload(body).unwrap_or_default() } else { body.to_vec() };
         let id = delivery_id(headers, &["x-github-delivery"], body);
-        self.secrets.open(body, digest, Unproved { id, event: event_name(headers, &["x-github-event"]), body: json })
+        Unproved { id, event: event_name(headers, &["x-github-event"]), body: json }
     }
 
-    fn event(&self, delivery: &VerifiedDelivery) -> Result<Event, String> {
-        let payload = Payload::parse(delivery.body())?;
-        let about_issue = !matches!(delivery.event(), "installation" | "installation_repositories" | "label");
-        payload.event(&self.forge, self.asked(delivery.event(), &payload)?, about_issue)
+    fn read(&self, event: &str, body: &[u8]) -> Result<Event, String> {
+        let payload = Payload::parse(body)?;
+        let about_issue = !matches!(event, "installation" | "installation_repositories" | "label");
+        payload.event(&self.forge, self.asked(event, &payload)?, about_issue)
     }
-}
-
-fn sent_by_bot(payload: &Payload) -> Result<bool, String> {
-    Ok(payload.part::<User>("sender")?.is_some_and(|user| user.is_bot()))
 }
 
 fn comments(payload: &Payload) -> Result<Asked, String> {
@@ -111,17 +123,19 @@ fn comments(payload: &Payload) -> Result<Asked, String> {
 
 fn pull_request(payload: &Payload) -> Result<Asked, String> {
     Ok(match payload.text("action")? {
-        "closed" if payload.has("/pull_request/merged_at") => (Verb::Finish, "the pull request was merged".to_owned()),
+        "closed" if payload.has("/pull_request/merged_at") || payload.is_true("/pull_request/merged") => {
+            (Verb::Finish, "the pull request was merged".to_owned())
+        }
         "closed" => (Verb::Finish, "the pull request was closed without merging".to_owned()),
         "ready_for_review" => (Verb::Finish, "the pull request is no draft any more".to_owned()),
-        "labeled" => ignore("labels on pull requests start nothing: put the label on an issue"),
+        "labeled" | "unlabeled" => ignore("labels on pull requests start nothing: put the label on an issue"),
         action => ignore(format!("action `{action}` of a pull request is not used")),
     })
 }
 
 fn review(payload: &Payload, counts: &str) -> Result<Asked, String> {
     Ok(match payload.text("action")? {
-        _ if sent_by_bot(payload)? => ignore("the review was written by a bot"),
+        _ if payload.is_sent_by_bot() => ignore("the review was written by a bot"),
         action if action == counts => (Verb::Feedback, "a person reviewed a pull request".to_owned()),
         action => ignore(format!("a review was {action}: only new reviews count")),
     })

@@ -1,6 +1,11 @@
 //! GitLab, self-managed and gitlab.com (forges.md, section 3).
 
 mod client;
+mod inbound;
+mod payload;
+mod proof;
 mod rows;
 
 pub use client::Client;
+pub use inbound::Inbound;
+pub use proof::Age;

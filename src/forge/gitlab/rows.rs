@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::payload::is_bot;
 use crate::domain::{Actor, Issue, Permission, RepoRef};
 use crate::forge::{Comment, PullRequest, Repository};
 
@@ -32,19 +33,9 @@ pub(super) struct User {
 
 impl User {
     pub(super) fn actor(self) -> Actor {
-        let is_bot = self.bot == Some(true) || is_bot_name(&self.username);
+        let is_bot = self.bot == Some(true) || is_bot(&self.username);
         Actor { id: self.id.to_string(), login: self.username, is_bot }
     }
-}
-
-/// Whether this is the account of a project's or group's access token: `project_5_bot_1a2b`, `group_7_bot`.
-pub(super) fn is_bot_name(username: &str) -> bool {
-    let rest = ["project_", "group_"].iter().find_map(|of| username.strip_prefix(of));
-    let Some((id, bot)) = rest.and_then(|rest| rest.split_once('_')) else { return false };
-    let is_number = !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_digit());
-    is_number
-        && (bot == "bot"
-            || bot.strip_prefix("bot").is_some_and(|mark| mark.trim_start_matches('_').bytes().all(|digit| digit.is_ascii_hexdigit())))
 }
 
 /// A project.
@@ -232,7 +223,7 @@ impl MergeRequestRow {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_bot_name, permission};
+    use super::permission;
     use crate::domain::Permission;
 
     #[test]
@@ -241,16 +232,6 @@ mod tests {
         let higher = [(30, Permission::Write), (40, Permission::Admin), (50, Permission::Admin), (60, Permission::Admin)];
         for (level, means) in table.into_iter().chain(higher) {
             assert_eq!(permission(level), means, "{level}");
-        }
-    }
-
-    #[test]
-    fn accounts_of_access_tokens_are_known_by_their_names() {
-        for name in ["project_5_bot_1a2b3c", "group_77_bot_00ff", "project_5_bot", "project_5_bot1"] {
-            assert!(is_bot_name(name), "{name}");
-        }
-        for name in ["project_x_bot_1a", "project_5_robot", "my_project_5_bot_1a", "project__bot_1a", "group_5_bot_zoe", "ada", ""] {
-            assert!(!is_bot_name(name), "{name}");
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use frognano_bot::config::ForgeKind;
 use frognano_bot::demo::Kind;
-use frognano_bot::domain::{Permission, RepoRef, Verb};
-use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github, gitlab};
+use frognano_bot::domain::{Permission, RepoRef, SystemClock, Verb};
+use frognano_bot::forge::{Ears, Forge, ForgeError, Headers, LabelSpec, NewDraft, Settings, Sleep, gitea, github, gitlab};
 
 use super::{SECRET, Stage, sample};
 
@@ -94,25 +95,56 @@ async fn every_call_of_the_clients_is_known_and_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_are_believed_and_understood() {
-    for (kind, verb) in [(Kind::Gitea, Verb::Recheck), (Kind::GitHub, Verb::Start)] {
+    let kinds = [ForgeKind::Gitea, ForgeKind::Forgejo, ForgeKind::Github, ForgeKind::Gitlab];
+    for (kind, entry) in Kind::ALL.into_iter().zip(kinds) {
+        let verb = if kind.is_gitea_or_its_fork() { Verb::Recheck } else { Verb::Start };
         let stage = Stage::new(kind).await;
-        let (secrets, label, myself) = (vec![SECRET.to_owned().into()], "frognano-fix".to_owned(), vec!["frognano".to_owned()]);
-        let inbound: Box<dyn Inbound> = match kind {
-            Kind::Gitea => Box::new(gitea::Inbound::new("demo".into(), gitea::Kind::Gitea, secrets, label, myself).unwrap()),
-            other @ (Kind::Forgejo | Kind::GitLab) => panic!("{other:?} is not in this story"),
-            Kind::GitHub => Box::new(github::Inbound::new("demo".into(), secrets, label, myself).unwrap()),
-        };
+        let ears = Ears { kind: entry, name: "demo".into(), label: "frognano-fix".into(), myself: vec!["frognano".to_owned()].into() };
+        let inbound = ears.believing(vec![SECRET.to_owned().into()], gitlab::Age::Any).unwrap();
         stage.forge().open_issue(sample::PATH, "rita", sample::issue_title(), sample::issue_body(), &[]).unwrap();
         let labelled = stage.forge().set_label(sample::PATH, 1, "frognano-fix", "wren").unwrap();
+        let said = stage.forge().write_comment(sample::PATH, 1, "/frognano status", "wren").unwrap();
         let closed = stage.forge().close_issue(sample::PATH, 1, "wren").unwrap();
-        for (delivery, verb) in [(&labelled[0], verb), (&closed[0], Verb::Cancel)] {
+        for (delivery, verb) in [(&labelled[0], verb), (&said[0], Verb::Command), (&closed[0], Verb::Cancel)] {
             let verified = inbound.verify(&Headers(delivery.headers.clone()), &delivery.body).unwrap();
             let event = inbound.event(&verified).unwrap();
-            assert_eq!(event.verb, verb, "{}", event.why);
+            assert_eq!(event.verb, verb, "{kind:?}: {}", event.why);
+            assert_eq!(event.actor.unwrap().login, "wren", "{kind:?}");
             let trigger = event.trigger.unwrap();
             assert_eq!((trigger.repo.path.as_str(), trigger.number, trigger.title.as_str()), (sample::PATH, 1, sample::issue_title()));
             assert_eq!(trigger.body, sample::issue_body());
-            assert!(inbound.verify(&Headers(delivery.headers.clone()), &delivery.body[1..]).is_err());
+            let without = Headers(
+                delivery
+                    .headers
+                    .iter()
+                    .filter(|(_, value)| value != SECRET && !value.ends_with(&sha256(&delivery.body)))
+                    .cloned()
+                    .collect(),
+            );
+            assert!(inbound.verify(&without, &delivery.body).is_err(), "{kind:?}: without its proof");
+            if kind != Kind::GitLab {
+                assert!(inbound.verify(&Headers(delivery.headers.clone()), &delivery.body[1..]).is_err());
+            }
         }
     }
+}
+
+fn sha256(body: &[u8]) -> String {
+    frognano_bot::forge::hmac_sha256_hex(SECRET.as_bytes(), body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_gitlab_signs_is_believed_for_its_bytes_and_its_time() {
+    let stage = Stage::new(Kind::GitLab).await;
+    let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    stage.forge().with_repository(sample::PATH, |repository| repository.hooks.clear()).unwrap();
+    stage.forge().add_hook(sample::PATH, secret).unwrap();
+    stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap();
+    let delivery = stage.forge().set_label(sample::PATH, 1, "frognano-fix", "wren").unwrap().pop().unwrap();
+    let ears = Ears { kind: ForgeKind::Gitlab, name: "demo".into(), label: "frognano-fix".into(), myself: Vec::<String>::new().into() };
+    let any = ears.clone().believing(vec![secret.to_owned().into()], gitlab::Age::Any).unwrap();
+    let fresh = ears.believing(vec![secret.to_owned().into()], gitlab::Age::Fresh(Arc::new(SystemClock))).unwrap();
+    let headers = Headers(delivery.headers.clone());
+    assert!(any.verify(&headers, &delivery.body).is_ok() && any.verify(&headers, &delivery.body[1..]).is_err());
+    assert!(fresh.verify(&headers, &delivery.body).is_err(), "the stage's clock is months away");
 }
