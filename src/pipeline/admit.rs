@@ -6,11 +6,15 @@ use crate::publish::text;
 
 use super::{Asked, Stop, Work};
 
-/// Reads the issue and refuses what may not start, with the rule; a label that is gone or was answered before ends the job quietly.
+/// Reads the issue and refuses what may not start, with the rule; a label that is gone or was answered before ends the job quietly, and
+/// of a confidential issue not a word is said.
 pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
     work.enter(Stage::Admitting).await?;
     let repository = asked.forge.repository(asked.repo).await?;
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
+    if issue.confidential {
+        return Err(Stop::Hidden);
+    }
     let label = work.parts.settings.label.clone();
     if !issue.has_label(&label) {
         return Err(Stop::Quiet("label_absent"));
@@ -25,8 +29,6 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
         Some(Refusal::RepositoryArchived)
     } else if issue.is_pull_request {
         Some(Refusal::IsPullRequest)
-    } else if issue.confidential {
-        Some(Refusal::Confidential)
     } else if !issue.open {
         Some(Refusal::IssueClosed)
     } else {
@@ -56,6 +58,9 @@ async fn may_not(asked: &Asked<'_>, set: Option<&LabelSet>) -> Result<Option<Ref
 pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
     let label = work.parts.settings.label.as_str();
+    if issue.confidential {
+        return Err(Stop::Hidden);
+    }
     let cancelled = |by: &str| Err(Stop::Outcome(crate::domain::Outcome::Cancelled { by: by.to_owned() }));
     if !issue.open {
         return cancelled("the issue was closed meanwhile");
