@@ -22,8 +22,6 @@ pub const TOKEN: &str = "the-token-of-the-bot-7f3a";
 /// No wait of a story is longer; one that is has failed.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-pub const BOTH: [Kind; 2] = [Kind::Gitea, Kind::GitHub];
-
 /// Forge, model server and a folder for the service's data.
 pub struct House {
     pub running: Running,
@@ -142,7 +140,7 @@ impl House {
     /// Does to a pull request what a person would.
     pub fn with_pull_request(&self, number: i64, change: impl FnOnce(&mut Issue)) {
         let found = |repository: &mut frognano_bot::demo::forge::Repository| {
-            change(repository.issues.iter_mut().find(|issue| issue.number == number).unwrap());
+            change(repository.issues.iter_mut().find(|issue| issue.number == number && issue.pull.is_some()).unwrap());
         };
         self.forge().with_repository(project::PATH, found).unwrap();
     }
@@ -186,8 +184,13 @@ impl House {
 
     /// Lets the time pass after which a job that was put back is due, and gives its outcome.
     pub async fn later(&self, service: &Service) -> Outcome {
-        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
+        self.let_time_pass();
         service.outcome().await
+    }
+
+    /// A minute.
+    pub fn let_time_pass(&self) {
+        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
     }
 
     /// Waits until the forge looks like this.

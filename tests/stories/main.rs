@@ -4,6 +4,7 @@
 
 mod crashes;
 mod demo_forge;
+mod faces;
 mod faults;
 mod fix;
 mod hostile_bash;
