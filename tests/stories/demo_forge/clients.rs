@@ -11,7 +11,7 @@ use super::{SECRET, Stage, sample};
 
 const REVIEW: LabelSpec = LabelSpec { name: "needs-human-review", color: "d4c5f9", description: "A person must look at this" };
 
-fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
+pub fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
     let settings = Settings {
         name: "demo".to_owned(),
         api_base: format!("{}/{}", stage.running.base_url, kind.api()).parse().unwrap(),
@@ -28,7 +28,7 @@ fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
     }
 }
 
-fn repo(stage: &Stage) -> RepoRef {
+pub fn repo(stage: &Stage) -> RepoRef {
     let id = stage.forge().state().repository(sample::PATH).unwrap().id.to_string();
     RepoRef { forge: "demo".to_owned(), id, path: sample::PATH.to_owned() }
 }
