@@ -93,19 +93,22 @@ impl Demo {
         let model =
             if scripted { "a script, no model: it replays a recorded way of working".to_owned() } else { format!("{model}, a real one") };
         say("frognano-bot demo");
-        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{}/issues/1", self.forge, project::PATH));
+        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{}/{}/1", self.forge, project::PATH, self.kind().issues_page()));
         say(&format!("  model:   {model}"));
         say("  service: the real one: webhook, queue, sandbox, judge, draft pull request\n");
     }
 
-    fn forge(&self, folder: &Path, token: &str, secret: &str) -> Result<demo::forge::Forge, String> {
-        let kind = match self.forge {
+    const fn kind(&self) -> Kind {
+        match self.forge {
             Plays::Gitea => Kind::Gitea,
             Plays::Forgejo => Kind::Forgejo,
             Plays::Github => Kind::GitHub,
             Plays::Gitlab => Kind::GitLab,
-        };
-        let forge = demo::forge::Forge::new(kind, Arc::new(SystemClock));
+        }
+    }
+
+    fn forge(&self, folder: &Path, token: &str, secret: &str) -> Result<demo::forge::Forge, String> {
+        let forge = demo::forge::Forge::new(self.kind(), Arc::new(SystemClock));
         let mistake = |error: demo::forge::Mistake| error.to_string();
         project::put_on(&forge, folder, secret, token).map_err(mistake)?;
         forge.open_issue(project::PATH, project::READER, project::issue_title(), project::issue_body(), &[]).map_err(mistake)?;

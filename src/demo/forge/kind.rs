@@ -27,6 +27,15 @@ impl Kind {
         }
     }
 
+    /// Its pages of issues, between the repository's path and the number.
+    #[must_use]
+    pub const fn issues_page(self) -> &'static str {
+        match self {
+            Self::GitLab => "-/issues",
+            _ => "issues",
+        }
+    }
+
     /// Its pages of pull requests, between the repository's path and the number.
     #[must_use]
     pub const fn pulls_page(self) -> &'static str {

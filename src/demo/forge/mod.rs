@@ -3,7 +3,8 @@
 //! One state has four faces, one for each [`Kind`]. It refuses what the real forges refuse, remembers everything that it was
 //! asked, and keeps a list of requests that it does not know, so that nothing passes silently. Acts of people are methods here: each
 //! changes the state first and hands back the webhook deliveries that a real forge would send; the caller sends, drops, repeats or
-//! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`].
+//! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`]; only those of hooks that were themselves made
+//! through the API are sent from here.
 
 mod acts;
 mod gitea;
@@ -13,6 +14,7 @@ mod kind;
 mod knobs;
 mod pages;
 mod people;
+mod setup;
 mod state;
 mod webhook;
 mod wire;
@@ -106,19 +108,7 @@ impl Forge {
         if state.user(owner).is_none() {
             state.add_account(owner, Account::Organization);
         }
-        let id = state.next_id();
-        state.repositories.push(Repository {
-            id,
-            path: path.to_owned(),
-            git_dir: git_dir.to_owned(),
-            default_branch,
-            archived: false,
-            private: true,
-            permissions: std::collections::BTreeMap::new(),
-            labels: Vec::new(),
-            issues: Vec::new(),
-            hooks: Vec::new(),
-        });
+        let id = state.enter_repository(path, git_dir, default_branch);
         Ok(id)
     }
 
@@ -160,7 +150,7 @@ impl Forge {
     pub fn add_hook(&self, path: &str, secret: &str) -> Result<(), Mistake> {
         let mut state = self.state();
         let (position, id) = (state.need_repository(path)?, state.next_id());
-        state.repositories[position].hooks.push(Hook { id, secret: secret.to_owned() });
+        state.repositories[position].hooks.push(Hook { id, secret: secret.to_owned(), url: None });
         Ok(())
     }
 

@@ -158,6 +158,8 @@ pub struct Hook {
     pub id: u64,
     /// What deliveries are signed with.
     pub(crate) secret: String,
+    /// Where the forge itself sends them; none where they are handed to whoever asks.
+    pub(crate) url: Option<String>,
 }
 
 impl std::fmt::Debug for Hook {
@@ -269,10 +271,16 @@ pub struct State {
     pub repositories: Vec<Repository>,
     /// The labels that an organisation offers to all its repositories.
     pub organization_labels: BTreeMap<String, Vec<Label>>,
+    /// Where repositories are made that people ask for through the API; none refuses that.
+    pub new_repositories: Option<PathBuf>,
+    /// Who was invited and has not accepted yet (GitHub): id, repository, login, what they will be able to do.
+    pub(super) invitations: Vec<(u64, usize, String, Permission)>,
     /// What GitLab took out of texts and carried out, as `login: /line`.
     pub quick_actions: Vec<String>,
     /// Deliveries that nobody took yet.
     pub(super) outbox: Vec<Delivery>,
+    /// Deliveries that the forge itself sends, with their addresses.
+    pub(super) post: Vec<(String, Delivery)>,
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
     clock: Arc<dyn Clock>,
@@ -287,8 +295,11 @@ impl State {
             users: Vec::new(),
             repositories: Vec::new(),
             organization_labels: BTreeMap::new(),
+            new_repositories: None,
+            invitations: Vec::new(),
             quick_actions: Vec::new(),
             outbox: Vec::new(),
+            post: Vec::new(),
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
             clock,

@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use super::Kind;
 use super::state::{Label, Spot, State};
-use super::{gitea, github, gitlab};
+use super::{Forge, gitea, github, gitlab};
 
 /// A webhook request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,6 +50,20 @@ pub async fn deliver(delivery: &Delivery, url: &str) -> Result<u16, reqwest::Err
         request = request.header(name, value);
     }
     Ok(request.send().await?.status().as_u16())
+}
+
+impl Forge {
+    /// Sends the deliveries of hooks that have an address, without waiting for their answers.
+    pub(super) fn send_out(&self) {
+        let post = std::mem::take(&mut self.state().post);
+        for (url, delivery) in post {
+            tokio::spawn(async move {
+                if let Err(error) = deliver(&delivery, &url).await {
+                    tracing::warn!(%error, what = delivery.what, "the demonstration forge could not send a delivery");
+                }
+            });
+        }
+    }
 }
 
 /// One client for all deliveries. It keeps no connection, for those would end with the runtime that made them.
@@ -115,8 +129,9 @@ impl State {
     /// Writes one delivery for each hook of the repository into the outbox.
     pub(super) fn announce(&mut self, spot: Spot, by: &str, news: &News) {
         if self.kind == Kind::GitLab {
-            let told = gitlab::hooks::deliveries(self, spot, by, news);
-            self.outbox.extend(told);
+            for (url, delivery) in gitlab::hooks::deliveries(self, spot, by, news) {
+                self.hand_over(url, delivery);
+            }
             return;
         }
         let payload = self.payload(spot, by, news);
@@ -132,7 +147,15 @@ impl State {
                 _ => github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body),
             };
             let what = format!("{event} {}", news.action(self.kind));
-            self.outbox.push(Delivery { id, what, headers, body: body.clone() });
+            self.hand_over(hook.url, Delivery { id, what, headers, body: body.clone() });
+        }
+    }
+
+    /// To the forge's own post where the hook has an address, else to whoever asks.
+    fn hand_over(&mut self, url: Option<String>, delivery: Delivery) {
+        match url {
+            Some(url) => self.post.push((url, delivery)),
+            None => self.outbox.push(delivery),
         }
     }
 

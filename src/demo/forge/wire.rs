@@ -186,6 +186,7 @@ pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Reques
         }
         None => dispatch(&forge, request).await,
     };
+    forge.send_out();
     let mut state = forge.state();
     state.knobs.requests.push(Logged { method, path, status: response.status().as_u16() });
     state.knobs.answered.send_modify(|answered| *answered += 1);

@@ -2,6 +2,7 @@
 
 mod issues;
 mod pulls;
+mod setup;
 pub(super) mod shape;
 
 use serde_json::{Value, json};
@@ -41,6 +42,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
         ("GET", ["user"]) => {
             demand(caller, "user", false).and_then(|()| logged_in(caller)).map(|()| Answer::json(200, &shape::user(state, &caller.login)))
         }
+        ("POST", ["user", "repos"]) => demand(caller, "repository", true).and_then(|()| setup::make_repository(state, ask, caller)),
         ("GET", ["orgs", organization, "labels"]) => organization_labels(state, ask, caller, organization),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
@@ -64,6 +66,8 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("GET", []) => Ok(show(state, caller, here)),
         ("GET", ["branches", branch]) => branch_answer(&state.repositories[here], branch),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
+        ("PUT", ["collaborators", login]) => setup::let_in(state, ask, caller, here, login),
+        ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),

@@ -2,6 +2,7 @@
 
 mod issues;
 mod pulls;
+mod setup;
 pub(super) mod shape;
 
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("POST", ["user", "repos"]) => setup::make_repository(state, ask, caller),
+        ("PATCH", ["user", "repository_invitations", id]) => logged_in(caller).and_then(|()| setup::accept(state, caller, id)),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             seen(state, caller, found).map(|here| show(state, caller, here))
@@ -51,6 +54,8 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
             demand(caller, "contents", false).and_then(|()| branch_answer(&state.repositories[here], &branch.join("/")))
         }
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
+        ("PUT", ["collaborators", login]) => setup::invite(state, ask, caller, here, login),
+        ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),

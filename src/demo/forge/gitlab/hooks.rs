@@ -10,8 +10,8 @@ use super::shape::{described, noteable_type, page, state_of};
 use crate::demo::forge::state::{Act, Comment, Did, Hook, Issue, Label, Pull, Repository, Spot, State, timestamp};
 use crate::demo::forge::webhook::{Delivery, News};
 
-/// One delivery for each hook of the repository.
-pub(in crate::demo::forge) fn deliveries(state: &mut State, spot: Spot, by: &str, news: &News) -> Vec<Delivery> {
+/// One delivery for each hook of the repository, with the address of those that have one.
+pub(in crate::demo::forge) fn deliveries(state: &mut State, spot: Spot, by: &str, news: &News) -> Vec<(Option<String>, Delivery)> {
     let payload = payload(state, spot, by, news);
     let (event, what) = event_names(state.at(spot).1, news);
     let body = Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
@@ -19,7 +19,7 @@ pub(in crate::demo::forge) fn deliveries(state: &mut State, spot: Spot, by: &str
     let told = hooks.into_iter().map(|hook| {
         let id = state.next_uuid();
         let headers = headers(state, &hook, &id, event, &body);
-        Delivery { id, what: what.clone(), headers, body: body.clone() }
+        (hook.url, Delivery { id, what: what.clone(), headers, body: body.clone() })
     });
     told.collect()
 }

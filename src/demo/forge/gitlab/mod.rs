@@ -7,6 +7,7 @@ mod issues;
 mod labels;
 mod merge_requests;
 mod quick_actions;
+mod setup;
 pub(super) mod shape;
 
 use serde_json::{Value, json};
@@ -44,6 +45,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
         ("GET", ["version"]) => logged_in(caller).map(|()| Answer::json(200, &json!({ "version": VERSION, "revision": "0" }))),
         ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
         ("GET", ["users"]) => logged_in(caller).map(|()| users(state, ask)),
+        ("POST", ["projects"]) => setup::make_project(state, ask, caller),
         (_, ["projects", id, path @ ..]) => match seen(state, caller, id) {
             Ok(here) => return in_project(state, ask, caller, here, path),
             Err(refusal) => Err(refusal),
@@ -55,6 +57,8 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 fn in_project(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(Answer::json(200, &shape::project_row(state, &state.repositories[here], &caller.login))),
+        ("POST", ["members"]) => setup::let_in(state, ask, caller, here),
+        ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["members", "all", id]) => member(state, caller, here, id),
         ("GET", ["repository", "branches", branch]) => branch_answer(&state.repositories[here], branch),
         ("DELETE", ["repository", "branches", branch]) => delete_branch(state, caller, here, branch),

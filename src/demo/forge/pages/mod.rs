@@ -142,11 +142,7 @@ fn issue_page(state: &State, path: &str, of_pull: bool, number: &str) -> Answer 
 }
 
 fn address(state: &State, repository: &Repository, issue: &Issue) -> String {
-    let kind = match (&issue.pull, state.kind) {
-        (None, Kind::GitLab) => "-/issues",
-        (None, _) => "issues",
-        (Some(_), kind) => kind.pulls_page(),
-    };
+    let kind = if issue.pull.is_some() { state.kind.pulls_page() } else { state.kind.issues_page() };
     format!("/{}/{kind}/{}", escaped(&repository.path), issue.number)
 }
 
