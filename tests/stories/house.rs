@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub const SECRET: &str = "the webhook secret of the stories";
 pub const TOKEN: &str = "the-token-of-the-bot-7f3a";
 /// No wait of a story is longer; one that is has failed.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Forge, model server and a folder for the service's data.
 pub struct House {
