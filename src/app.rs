@@ -190,6 +190,7 @@ pub async fn assemble(
         attribution: file.attribution(),
         preset: preset(file)?,
         max_recoveries: file.run.max_recoveries,
+        kept: pipeline::KeepLimits::default(),
         seed: file.run.seed,
         test_time: Duration::from_secs(file.run.test_seconds),
         test_override: test_command,
@@ -228,7 +229,8 @@ fn model_endpoint(config: &Config) -> Endpoint {
     Endpoint::Http { base_url: model.url.to_string(), api_key: config.model_key.clone(), ca_bundle: model.ca_file.clone() }
 }
 
-fn model_settings(file: &File) -> model::Settings {
+/// What the model is asked with, as configured.
+pub(crate) fn model_settings(file: &File) -> model::Settings {
     model::Settings {
         name: file.model.name.clone(),
         temperature: file.run.temperature,

@@ -295,7 +295,7 @@ pub struct Run {
     pub test_seconds: u64,
     /// The command that runs the tests, where neither the repository says it nor it can be found out.
     pub test_command: Option<String>,
-    /// How often a run goes on in a new sandbox after its own was lost.
+    /// How often a run goes on in a new sandbox after its own or its worker was lost, over all restarts; stops in order do not count.
     pub max_recoveries: u32,
     /// The sampling temperature.
     pub temperature: f64,

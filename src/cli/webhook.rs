@@ -92,7 +92,7 @@ impl Explain {
             let kind = kind_named(&self.forge)?;
             return if self.no_verify { Ok(self.ears(kind, default_label()).reading()) } else { Err(vec![no_secret()]) };
         };
-        let file = File::load_without_forges(path)?;
+        let file = File::load_without_secrets(path)?;
         let names = || file.forges.iter().map(|forge| forge.name.as_str()).collect::<Vec<_>>().join(", ");
         let entry = file.forges.iter().find(|forge| forge.name == self.forge);
         let entry =

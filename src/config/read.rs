@@ -114,16 +114,28 @@ fn read_secrets(forge: &Forge, folder: &Path, complaints: &mut Vec<String>) -> O
 }
 
 impl File {
-    /// The file alone, with or without forges: for work on a local repository, or to look into one forge. Its secrets are not read.
+    /// A file for work on a local repository: its forges are left aside, and no secret is read.
     ///
     /// # Errors
     /// Every complaint at once.
     pub fn load_without_forges(path: &Path) -> Result<Self, Vec<String>> {
+        Self::load_as(path, |file| Self { forges: Vec::new(), ..file })
+    }
+
+    /// The checked file with its forges; no secret is read.
+    ///
+    /// # Errors
+    /// Every complaint at once.
+    pub fn load_without_secrets(path: &Path) -> Result<Self, Vec<String>> {
+        Self::load_as(path, |file| file)
+    }
+
+    fn load_as(path: &Path, part: impl FnOnce(Self) -> Self) -> Result<Self, Vec<String>> {
         let text = std::fs::read_to_string(path).map_err(|error| vec![format!("{}: can't be read: {error}", path.display())])?;
         let placed = |complaints: Vec<String>| {
             complaints.into_iter().map(|complaint| format!("{}: {complaint}", path.display())).collect::<Vec<_>>()
         };
-        let file = parse_every_section(&text).map_err(placed)?;
+        let file = part(parse_every_section(&text).map_err(placed)?);
         let complaints = file.complaints();
         if complaints.is_empty() { Ok(file) } else { Err(placed(complaints)) }
     }

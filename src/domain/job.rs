@@ -102,6 +102,21 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Agent,
+        Self::MaxTurns,
+        Self::MaxTime,
+        Self::MaxContextLen,
+        Self::MaxTokensPerTurn,
+        Self::Stuck,
+        Self::LlmQueryError,
+        Self::ToolError,
+        Self::Cancelled,
+        Self::InfrastructureError,
+        Self::InternalError,
+    ];
+
     /// The stable name, as in the trajectory.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -129,6 +144,8 @@ pub enum NoPatch {
     NothingChanged,
     /// A budget ran out before anything was changed.
     BudgetSpent,
+    /// The agent went round in circles and changed nothing.
+    Stuck,
     /// The repository has no commit to start from.
     EmptyRepository,
 }

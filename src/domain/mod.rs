@@ -4,6 +4,7 @@
 
 mod event;
 mod explanation;
+mod hidden;
 mod issue;
 mod job;
 mod patch;
@@ -13,6 +14,7 @@ mod test_run;
 
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use explanation::Explanation;
+pub use hidden::without_hidden;
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};

@@ -24,7 +24,7 @@ pub use commit::CommitMessage;
 pub use ignored::IgnoreRules;
 pub use mirror::{Mirror, Mirrors};
 pub use tree::{Tree, TreeEntry};
-pub use workspace::{TAR_BYTES, archives_of};
+pub use workspace::{Packing, TAR_BYTES};
 
 /// How git gets into a remote repository.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! A commit's files as tar archives for a sandbox, with a `.git` that knows this one commit and no remote, history or credential.
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::domain::{BlobMode, ObjectId};
@@ -62,54 +63,69 @@ impl Archives<'_> {
     /// # Errors
     /// When a blob can't be read.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
-        let mut archive = tar::Builder::new(Vec::new());
+        let mut archive = Packing::with_room(0);
         let mut any = false;
         for (path, entry) in self.tree.by_ref() {
             any = true;
             let content = if entry.mode == BlobMode::Submodule { Vec::new() } else { self.reader.read(&entry.blob).await? };
-            add(&mut archive, path, entry.mode, &content)?;
-            if archive.get_ref().len() >= TAR_BYTES {
+            archive.add(path, entry.mode, content.len() as u64, content.as_slice())?;
+            if archive.0.get_ref().len() >= TAR_BYTES {
                 break;
             }
         }
-        if any { finish(archive).map(Some) } else { Ok(None) }
+        if any { archive.finish().map(Some) } else { Ok(None) }
     }
 }
 
-/// Files that are at hand, as archives of about [`TAR_BYTES`].
-///
-/// # Errors
-/// When a path can't stand in an archive.
-pub fn archives_of<'a>(files: impl Iterator<Item = (&'a [u8], BlobMode, &'a [u8])>) -> Result<Vec<Vec<u8>>, GitError> {
-    let (mut archives, mut archive) = (Vec::new(), tar::Builder::new(Vec::new()));
-    for (path, mode, content) in files {
-        add(&mut archive, path, mode, content)?;
-        if archive.get_ref().len() >= TAR_BYTES {
-            archives.push(finish(std::mem::replace(&mut archive, tar::Builder::new(Vec::new())))?);
+/// An archive for a sandbox out of files that are at hand.
+pub struct Packing(tar::Builder<Vec<u8>>);
+
+impl Packing {
+    /// With room for files of these sizes together, so that it is not copied while it grows.
+    #[must_use]
+    pub fn with_room(bytes: usize) -> Self {
+        Self(tar::Builder::new(Vec::with_capacity(bytes)))
+    }
+
+    /// Adds a file, a link (whose content is its target) or an empty folder.
+    ///
+    /// # Errors
+    /// When the path can't stand in an archive or the content can't be read.
+    pub fn add(&mut self, path: &[u8], mode: BlobMode, bytes: u64, mut content: impl Read) -> Result<(), GitError> {
+        let archive = &mut self.0;
+        match mode {
+            BlobMode::Submodule => append(archive, path, tar::EntryType::Directory, 0o755, 0, std::io::empty()),
+            BlobMode::Symlink => {
+                let mut target = Vec::new();
+                content.read_to_end(&mut target).map_err(|error| untarred(path, &error))?;
+                append_link(archive, path, &target)
+            }
+            BlobMode::Executable => append(archive, path, tar::EntryType::Regular, 0o755, bytes, content),
+            BlobMode::File => append(archive, path, tar::EntryType::Regular, 0o644, bytes, content),
         }
     }
-    archives.push(finish(archive)?);
-    Ok(archives)
-}
 
-fn finish(archive: tar::Builder<Vec<u8>>) -> Result<Vec<u8>, GitError> {
-    archive.into_inner().map_err(|error| GitError::Failed(error.to_string()))
-}
-
-fn add(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], mode: BlobMode, content: &[u8]) -> Result<(), GitError> {
-    match mode {
-        BlobMode::Submodule => append(archive, path, tar::EntryType::Directory, 0o755, &[]),
-        BlobMode::Symlink => append_link(archive, path, content),
-        BlobMode::Executable => append(archive, path, tar::EntryType::Regular, 0o755, content),
-        BlobMode::File => append(archive, path, tar::EntryType::Regular, 0o644, content),
+    /// The archive.
+    ///
+    /// # Errors
+    /// Never in memory.
+    pub fn finish(self) -> Result<Vec<u8>, GitError> {
+        self.0.into_inner().map_err(|error| GitError::Failed(error.to_string()))
     }
 }
 
-fn append(archive: &mut tar::Builder<Vec<u8>>, path: &[u8], kind: tar::EntryType, mode: u32, content: &[u8]) -> Result<(), GitError> {
+fn append(
+    archive: &mut tar::Builder<Vec<u8>>,
+    path: &[u8],
+    kind: tar::EntryType,
+    mode: u32,
+    bytes: u64,
+    content: impl Read,
+) -> Result<(), GitError> {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
-    header.set_size(content.len() as u64);
+    header.set_size(bytes);
     archive.append_data(&mut header, as_path(path), content).map_err(|error| untarred(path, &error))
 }
 
@@ -151,8 +167,10 @@ mod tests {
     fn a_link_keeps_its_target_byte_for_byte() {
         let long = "d/".repeat(80) + "/x";
         for target in ["a", "./a", "a//b", "a/./b", "../a/", "/", "//x", long.as_str()] {
-            let archives = archives_of([(&b"link"[..], BlobMode::Symlink, target.as_bytes())].into_iter()).unwrap();
-            let mut archive = tar::Archive::new(archives[0].as_slice());
+            let mut packing = Packing::with_room(0);
+            packing.add(b"link", BlobMode::Symlink, target.len() as u64, target.as_bytes()).unwrap();
+            let archive = packing.finish().unwrap();
+            let mut archive = tar::Archive::new(archive.as_slice());
             let entry = archive.entries().unwrap().next().unwrap().unwrap();
             assert_eq!(entry.link_name_bytes().unwrap(), target.as_bytes(), "{target}");
         }

@@ -36,6 +36,11 @@ pub(super) fn result(call: &Call, observation: &str) -> Value {
     json!({"role": "tool", "tool_call_id": call.id, "content": observation})
 }
 
+/// A result with a note of ours behind it.
+pub(super) fn with_note(observation: &str, note: &str) -> String {
+    if observation.is_empty() { note.to_owned() } else { format!("{observation}\n\n{note}") }
+}
+
 /// A note of ours after a turn without calls: a result without its call. Templates print it as any result, and servers ask for no more than
 /// an id; a user message instead would take the thinking of all earlier turns out of the prompt.
 pub(super) fn note(step: u64, text: &str) -> Value {

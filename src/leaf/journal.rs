@@ -22,6 +22,8 @@ pub enum Line {
     },
     /// A finished step.
     Step(Box<Finished>),
+    /// The run was stopped in order, to be gone on with later: the reason.
+    Stopped(String),
     /// The run went on in a new sandbox.
     Recovered(Recovery),
     /// The run has ended.
@@ -65,6 +67,8 @@ pub struct Kept {
     pub workspaces: Vec<Value>,
     /// It has ended: nothing is to be asked any more.
     pub has_ended: bool,
+    /// Why it was stopped in order, when that is the last that is known of it.
+    pub stopped: Option<String>,
     /// The bytes of the lines that it was rebuilt from; what follows them says nothing.
     pub bytes: usize,
 }
@@ -106,7 +110,7 @@ impl Kept {
         let whole = |line: &[u8]| Some((serde_json::from_slice::<Line>(line.strip_suffix(b"\n")?).ok()?, line.len()));
         let mut lines = journal.split_inclusive(|byte| *byte == b'\n').map_while(whole);
         let (Line::Begin { base, trajectory }, bytes) = lines.next()? else { return None };
-        let mut kept = Self { base, trajectory: *trajectory, workspaces: Vec::new(), has_ended: false, bytes };
+        let mut kept = Self { base, trajectory: *trajectory, workspaces: Vec::new(), has_ended: false, stopped: None, bytes };
         for (line, bytes) in lines {
             kept.add(line)?;
             kept.bytes += bytes;
@@ -123,8 +127,10 @@ impl Kept {
 
     fn add(&mut self, line: Line) -> Option<()> {
         let trajectory = &mut self.trajectory;
+        self.stopped = None;
         match line {
             Line::Begin { .. } => return None,
+            Line::Stopped(why) => self.stopped = Some(why),
             Line::Step(finished) => {
                 let Finished { step, before, messages, turn, context_tokens, elapsed_sec, final_message, workspace } = *finished;
                 let number = usize::try_from(step.step).ok()?;
@@ -248,13 +254,15 @@ mod tests {
 
         let mut again = one;
         let before = take_step(&mut again, "done, really", false);
-        lines.push(Line::Recovered(Recovery { before_step: 1, why: "killed".to_owned() }));
+        lines.push(Line::Recovered(Recovery { before_step: 1, why: "killed".to_owned(), told: String::new(), in_order: false }));
         lines.push(Line::step(&again, before, json!(null)).unwrap());
+        lines.push(Line::Stopped("asked to".to_owned()));
+        assert_eq!(Kept::read(&text(&lines)).unwrap().stopped.as_deref(), Some("asked to"));
         again.exit_reason = Some(ExitReason::Agent);
         again.partial = false;
         lines.push(Line::end(&again));
         let kept = Kept::read(&text(&lines)).unwrap();
-        assert!(kept.has_ended);
+        assert!(kept.has_ended && kept.stopped.is_none());
         assert_eq!((kept.trajectory.messages, kept.trajectory.steps), (again.messages, again.steps));
         assert_eq!((kept.trajectory.exit_reason, kept.trajectory.frognano.recoveries.len()), (Some(ExitReason::Agent), 1));
     }

@@ -4,14 +4,17 @@
 //! request before, unchanged; no user message follows the first; every call that is sent back has its result; a fault of the server or the
 //! sandbox ends a run as an error that keeps the trajectory, never as an ending of the model's.
 
+mod budgets;
 mod context;
 mod history;
 mod journal;
+mod lost;
 mod prompt;
 mod reading;
 mod run;
 mod schemas;
 mod stuck;
+mod telling;
 mod tokenizer;
 mod trajectory;
 
@@ -21,6 +24,7 @@ use async_trait::async_trait;
 
 use crate::sandbox::{Sandbox, SandboxError};
 
+pub use budgets::Budgets;
 pub use journal::{Kept, Line};
 pub use prompt::{SYSTEM, TaskText, task_text};
 pub use run::{With, run};

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use pulldown_cmark::{Event, Parser, Tag};
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use crate::domain::IssueText;
+use crate::domain::{IssueText, without_hidden};
 
 /// The system message.
 pub const SYSTEM: &str = "You are a software-engineering agent working in a checked-out repository.\n\
@@ -31,6 +31,10 @@ pub struct TaskText {
     pub hidden_characters: usize,
     /// So many characters were cut from the middle of the body.
     pub cut_characters: usize,
+    /// So many images stand in the body, of which the model gets the address alone.
+    pub images: usize,
+    /// Whether the body has words; false for one of nothing but images.
+    pub has_words: bool,
 }
 
 impl TaskText {
@@ -44,50 +48,36 @@ impl TaskText {
 /// Makes the task of an issue: title, empty line, body.
 #[must_use]
 pub fn task_text(issue: &IssueText) -> TaskText {
-    let (title, hidden_in_title) = without_hidden_characters(&issue.title);
-    let (body, hidden_in_body) = without_hidden_characters(&issue.body);
+    let (title, hidden_in_title) = without_hidden(&with_line_feeds(&issue.title));
+    let (body, hidden_in_body) = without_hidden(&with_line_feeds(&issue.body));
     let (body, hidden_comments) = without_hidden_parts(&body);
+    let (images, has_words) = images(&body);
     let (body, cut_characters) = without_middle(body.trim());
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = [title, body].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
-    TaskText { text, hidden_comments, hidden_characters: hidden_in_title + hidden_in_body, cut_characters }
+    TaskText { text, hidden_comments, hidden_characters: hidden_in_title + hidden_in_body, cut_characters, images, has_words }
 }
 
-/// Lines end with LF; characters without a width and controls are dropped and counted.
-fn without_hidden_characters(text: &str) -> (String, usize) {
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    let mut kept = String::with_capacity(text.len());
-    let mut hidden = 0;
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        let joins =
-            is_joiner(character) && kept.chars().next_back().is_some_and(is_joined) && characters.peek().copied().is_some_and(is_joined);
-        if is_hidden(character) && !joins {
-            hidden += 1;
-        } else {
-            kept.push(character);
+fn with_line_feeds(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// The number of images on the page of a Markdown text, and whether there are words beside them.
+fn images(text: &str) -> (usize, bool) {
+    let (mut images, mut within, mut has_words) = (0, 0_usize, false);
+    for event in Parser::new(text) {
+        match event {
+            Event::Start(Tag::Image { .. }) => {
+                images += 1;
+                within += 1;
+            }
+            Event::End(TagEnd::Image) => within = within.saturating_sub(1),
+            Event::Html(html) | Event::InlineHtml(html) => images += html.to_ascii_lowercase().matches("<img").count(),
+            Event::Text(words) | Event::Code(words) => has_words |= within == 0 && !words.trim().is_empty(),
+            _ => {}
         }
     }
-    (kept, hidden)
-}
-
-/// The joiners are part of the spelling of Persian, of Indian languages and of emoji; between other characters they only hide.
-const fn is_joiner(character: char) -> bool {
-    matches!(character, '\u{200c}' | '\u{200d}')
-}
-
-fn is_joined(character: char) -> bool {
-    !character.is_ascii() && !is_hidden(character)
-}
-
-/// Controls but tab and newline, characters without a width, bidirectional controls, and tags.
-fn is_hidden(character: char) -> bool {
-    match character {
-        '\t' | '\n' => false,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
-        other => other.is_control(),
-    }
+    (images, has_words)
 }
 
 /// Takes out what the page of a Markdown text does not show. Of link definitions with one name each pass sees the first.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::lost::lost_tokens;
 use super::trajectory::TurnReading;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{ToolCall, Turn};
@@ -116,6 +117,7 @@ fn record_of(read: &qwen::Reading, turn: &Turn) -> TurnReading {
         mentions: read.mentions,
         not_understood: read.not_understood.clone(),
         text_bytes: (turn.content.len() + turn.reasoning.len() + arguments) as u64,
+        lost_tokens: lost_tokens(turn),
         ..TurnReading::of(read.kind)
     }
 }

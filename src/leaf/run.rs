@@ -10,11 +10,10 @@ use super::context::Context;
 use super::history::{self, Arguments};
 use super::reading::{self, Asks, Call, Reading};
 use super::stuck::is_stuck;
-use super::trajectory::{Observation, Step, Trajectory, TurnReading, TurnRecord};
-use super::{LeafError, Observer, Preset};
-use crate::config::ParseToolCalls;
+use super::trajectory::{Observation, Recovery, Step, Trajectory, TurnRecord};
+use super::{Budgets, LeafError, Observer, Preset, telling};
 use crate::domain::{Clock, ExitReason};
-use crate::model::qwen::{Channel, Kind, Tools};
+use crate::model::qwen::Tools;
 use crate::model::{Model, ModelError, Turn, TurnRequest};
 use crate::sandbox::{Sandbox, SandboxError};
 
@@ -68,6 +67,7 @@ impl<'a> Run<'a> {
         let context = Context::of(&trajectory.messages, &trajectory.tools, counted, limit, preset.tokenizer.clone());
         with.model.name().clone_into(&mut trajectory.frognano.model);
         trajectory.frognano.parse_tool_calls = with.model.parse_tool_calls();
+        trajectory.frognano.budgets = Some(Budgets::of(preset));
         trajectory.frognano.interrupted = None;
         trajectory.exit_reason = None;
         trajectory.error = None;
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
             Some(turn) => reading::read_turn(turn, step, cap, &self.tools),
             None => reading::unread(),
         };
-        self.tell_of(&reading);
+        telling::tell_of(&reading, self.with.model);
         let answered_ms = self.elapsed_ms();
         let mut record = TurnRecord {
             step,
@@ -248,11 +248,13 @@ impl<'a> Run<'a> {
         &mut self,
         turn: &Turn,
         calls: &[Call],
-        messages: Vec<Value>,
-        observations: Vec<Observation>,
+        mut messages: Vec<Value>,
+        mut observations: Vec<Observation>,
         record: TurnRecord,
     ) -> Result<(), Stop> {
+        self.tell_of_recovery(&mut messages, &mut observations);
         let step = self.next_step();
+        let before = self.trajectory.mark();
         if let [assistant, results @ ..] = messages.as_slice() {
             self.context.add_turn(assistant, turn.usage);
             self.context.add_results(results);
@@ -269,54 +271,20 @@ impl<'a> Run<'a> {
         trajectory.context_tokens = self.context.tokens();
         trajectory.frognano.turns.push(TurnRecord { context_tokens: self.context.tokens(), raw, ..record });
         self.trajectory.elapsed_sec = seconds(self.elapsed_ms());
-        self.with.observer.on_step(&self.trajectory, self.with.sandbox).await.map_err(Stop::Sandbox)
+        let kept = self.with.observer.on_step(&self.trajectory, self.with.sandbox).await;
+        kept.map_err(|error| {
+            self.trajectory.take_back(before);
+            Stop::Sandbox(error)
+        })
     }
 
-    /// Counts what the server's parser lost, by model, channel and form, for whoever collects the log's `monotonic_counter` fields.
-    fn tell_of(&self, reading: &TurnReading) {
-        let (model, parsed_here) = (self.with.model.name(), self.with.model.parse_tool_calls() == ParseToolCalls::Here);
-        let channel = reading.channel.map_or("", Channel::name);
-        match reading.kind {
-            Kind::Recovered => {
-                for (form, count) in &reading.forms {
-                    let form = form.name();
-                    if parsed_here {
-                        tracing::debug!(monotonic_counter.tool_calls_parsed = count, model, channel, form, "read tool calls");
-                    } else {
-                        tracing::warn!(
-                            monotonic_counter.tool_calls_recovered = count,
-                            model,
-                            channel,
-                            form,
-                            "recovered tool calls that the model's server lost"
-                        );
-                    }
-                }
-            }
-            Kind::Malformed => {
-                tracing::warn!(
-                    monotonic_counter.tool_calls_malformed = 1_u64,
-                    model,
-                    channel,
-                    "the model wrote a tool call that can't be read"
-                );
-            }
-            Kind::Native if parsed_here => {
-                tracing::warn!(
-                    model,
-                    "the model's server parses tool calls itself, where parse_tool_calls = \"here\" expects the whole text"
-                );
-            }
-            Kind::Native | Kind::Final | Kind::Truncated => {}
-        }
-        if reading.drafts + reading.mentions > 0 {
-            let (drafts, mentions) = (reading.drafts, reading.mentions);
-            tracing::debug!(
-                monotonic_counter.tool_call_drafts = drafts,
-                monotonic_counter.tool_call_mentions = mentions,
-                model,
-                "left alone what only looks like tool calls"
-            );
+    /// What a recovery has to say goes with the first result after it.
+    fn tell_of_recovery(&self, messages: &mut [Value], observations: &mut [Observation]) {
+        let due = |recovery: &&Recovery| recovery.before_step == self.next_step() && !recovery.told.is_empty();
+        let Some(recovery) = self.trajectory.frognano.recoveries.last().filter(due) else { return };
+        if let ([_, result, ..], [observation, ..]) = (messages, observations) {
+            observation.observation = history::with_note(&observation.observation, &recovery.told);
+            result["content"] = observation.observation.clone().into();
         }
     }
 

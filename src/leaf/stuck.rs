@@ -12,9 +12,11 @@ pub(super) fn is_stuck(steps: &[Step], times: u64) -> bool {
     steps.len() >= times && !last.observations.is_empty() && before.into_iter().all(|step| is_same(step, last))
 }
 
-/// The same calls, by name and arguments, with the same answers. Thoughts, texts and ids may differ.
+/// The same calls, by name and arguments, with the same answers. Thoughts, texts and ids may differ; but the text of a turn without calls is
+/// what was attempted.
 fn is_same(one: &Step, other: &Step) -> bool {
-    one.observations == other.observations && calls(one).eq(calls(other))
+    let attempted = |step: &Step| step.assistant.get("content").filter(|_| calls(step).next().is_none()).cloned();
+    one.observations == other.observations && calls(one).eq(calls(other)) && attempted(one) == attempted(other)
 }
 
 /// The calls of a step; arguments that are JSON are compared as such, whatever their spaces.
@@ -51,6 +53,16 @@ mod tests {
         assert!(!is_stuck(&[same(1), step(2, "{}", "b"), same(3)], 2), "not in a row");
         assert!(is_stuck(&[step(1, "{broken", "a"), step(2, "{broken", "a")], 2));
         assert!(!is_stuck(&[step(1, "{broken", "a"), step(2, "{other", "a")], 2));
+    }
+
+    #[test]
+    fn attempts_that_were_not_understood_are_the_same_by_their_text() {
+        let attempt = |text: &str| {
+            let observations = vec![Observation { tool: String::new(), observation: "not understood".to_owned() }];
+            Step { step: 0, assistant: json!({"role": "assistant", "content": text}), observations }
+        };
+        assert!(is_stuck(&[attempt("<tool_call>\nls"), attempt("<tool_call>\nls")], 2));
+        assert!(!is_stuck(&[attempt("<tool_call>\nls"), attempt("<tool_call>\nls .")], 2));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{prompt, schemas};
+use super::{Budgets, prompt, schemas};
 use crate::config::ParseToolCalls;
 use crate::domain::ExitReason;
 use crate::model::qwen::{Channel, Form, Kind};
@@ -94,6 +94,9 @@ pub struct Ours {
     /// Who reads the calls out of the model's text.
     #[serde(default)]
     pub parse_tool_calls: ParseToolCalls,
+    /// The budgets that held; none in the records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
     /// How the turns were read, counted.
     #[serde(default)]
     pub readings: Readings,
@@ -115,6 +118,12 @@ pub struct Recovery {
     pub before_step: u64,
     /// What was lost.
     pub why: String,
+    /// What the model is told of it, with the first result after it; empty for nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub told: String,
+    /// The run had been stopped in order: nothing failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
 }
 
 /// How the turns of a run were read, counted.
@@ -128,6 +137,9 @@ pub struct Readings {
     pub drafts: u64,
     /// Openings of calls that were quoted or part of a sentence.
     pub mentions: u64,
+    /// The turns of which the server dropped text.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub turns_with_lost_text: u64,
 }
 
 /// How a turn was read.
@@ -148,8 +160,11 @@ pub struct TurnReading {
     /// What of a malformed turn was not understood.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub not_understood: String,
-    /// The bytes of all its texts as received. Far fewer than its generated tokens stand for is a text that the server's parser dropped.
+    /// The bytes of all its texts as received.
     pub text_bytes: u64,
+    /// So many of its generated tokens stand for no text that was received: the server's parser dropped it. 0 for a small gap, which says nothing.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub lost_tokens: u64,
 }
 
 /// The figures of a turn.
@@ -191,9 +206,25 @@ pub struct Progress {
     pub context_tokens: u64,
 }
 
+/// The conversation before a step.
+pub(super) struct Mark {
+    messages: usize,
+    context_tokens: u64,
+    readings: Readings,
+}
+
 impl TurnReading {
     pub(super) const fn of(kind: Kind) -> Self {
-        Self { kind, channel: None, forms: BTreeMap::new(), drafts: 0, mentions: 0, not_understood: String::new(), text_bytes: 0 }
+        Self {
+            kind,
+            channel: None,
+            forms: BTreeMap::new(),
+            drafts: 0,
+            mentions: 0,
+            not_understood: String::new(),
+            text_bytes: 0,
+            lost_tokens: 0,
+        }
     }
 }
 
@@ -216,6 +247,7 @@ impl Readings {
         }
         self.drafts += reading.drafts;
         self.mentions += reading.mentions;
+        self.turns_with_lost_text += u64::from(reading.lost_tokens > 0);
     }
 }
 
@@ -243,6 +275,22 @@ impl Trajectory {
         }
     }
 
+    /// Where the conversation stands before a step.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { messages: self.messages.len(), context_tokens: self.context_tokens, readings: self.frognano.readings.clone() }
+    }
+
+    /// A step that could not be kept is not finished: the conversation is as it was, and what there is of the step is kept aside.
+    pub(super) fn take_back(&mut self, before: Mark) {
+        self.messages.truncate(before.messages);
+        self.context_tokens = before.context_tokens;
+        self.frognano.readings = before.readings;
+        self.frognano.interrupted = self.steps.pop();
+        self.frognano.turns.pop();
+        self.n_steps = self.steps.len() as u64;
+        self.final_message.clear();
+    }
+
     /// The figures for people.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -251,9 +299,15 @@ impl Trajectory {
         Progress { steps: self.steps.len() as u64, tools: tools.unwrap_or_default(), context_tokens: self.context_tokens }
     }
 
+    /// How many of its turns the model's server answered with a message.
+    #[must_use]
+    pub fn answered(&self) -> usize {
+        self.frognano.turns.iter().filter(|turn| !turn.was_unread()).count()
+    }
+
     /// The model's answers, turn by turn, as a server gave them: a script of them makes the same run again. A turn that no server could read is
-    /// a failure again, twice since it is asked again; behind the last turn the context is full, so that a run that ended without an answer of
-    /// the model's (refused, out of time) ends there with its work kept.
+    /// a failure again, twice since it is asked again; the turn whose call ended the run as `tool_error` is among them. Behind the last one the
+    /// context is full, so that a run that ended without an answer of the model's (refused, out of time) ends there with its work kept.
     #[must_use]
     pub fn answers(&self) -> Vec<ScriptLine> {
         let turns = self.steps.iter().zip(&self.frognano.turns);
@@ -268,7 +322,16 @@ impl Trajectory {
                 usage: turn.usage.map_or(ScriptUsage::Absent, |usage| ScriptUsage::Given(json!(usage))),
             }]
         });
-        answers.chain([refusal(400, "the kept answers end here", "exceed_context_size_error")]).collect()
+        let last = self.interrupted_by_a_tool().map(|step| ScriptLine::Message {
+            message: step.assistant.clone(),
+            finish_reason: Some(json!("tool_calls")),
+            usage: ScriptUsage::Absent,
+        });
+        answers.chain(last).chain([refusal(400, "the kept answers end here", "exceed_context_size_error")]).collect()
+    }
+
+    fn interrupted_by_a_tool(&self) -> Option<&Step> {
+        self.frognano.interrupted.as_ref().filter(|_| self.exit_reason == Some(ExitReason::ToolError))
     }
 
     /// As JSON with the reference's keys in its order.
@@ -283,6 +346,11 @@ impl Trajectory {
 fn refusal(status: u16, message: &str, kind: &str) -> ScriptLine {
     let body = json!({"error": {"code": status, "message": message, "type": kind}});
     ScriptLine::Error { status, retry_after: None, body }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn reason_or_running<S: Serializer>(reason: &Option<ExitReason>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -312,5 +380,14 @@ mod tests {
         }
         let status = |line: &ScriptLine| if let ScriptLine::Error { status, .. } = line { *status } else { 200 };
         assert_eq!(trajectory.answers().iter().map(status).collect::<Vec<_>>(), [500, 500, 200, 400]);
+        assert_eq!(trajectory.answered(), 1);
+
+        let interrupted = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]});
+        trajectory.frognano.interrupted = Some(Step { step: 2, assistant: interrupted.clone(), observations: Vec::new() });
+        assert_eq!(trajectory.answers().len(), 4, "a turn that was cancelled is asked again");
+        trajectory.exit_reason = Some(ExitReason::ToolError);
+        let answers = trajectory.answers();
+        assert_eq!(answers.iter().map(status).collect::<Vec<_>>(), [500, 500, 200, 200, 400]);
+        assert!(matches!(&answers[3], ScriptLine::Message { message, .. } if *message == interrupted));
     }
 }

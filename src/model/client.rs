@@ -88,8 +88,8 @@ impl Client {
         let complaint = Complaint::read(&answer.body);
         let said = Trouble { what: format!("HTTP {}", answer.status), words: complaint.excerpt() };
         match answer.status {
-            _ if complaint.is_context_full() => Meaning::Final(ModelError::ContextFull(complaint.excerpt())),
             500..=599 if complaint.is_format_slip() => Meaning::FormatSlip,
+            _ if complaint.is_context_full() => Meaning::Final(ModelError::ContextFull(complaint.excerpt())),
             500..=599 if complaint.refuses_the_request() => Meaning::Final(self.refused(&said)),
             408 | 429 | 500..=599 => Meaning::Busy(said, self.asked_pause(answer)),
             300..=399 => {

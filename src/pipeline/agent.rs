@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, Stage};
+use crate::domain::{ChangedFile, ExitReason, Fault, Finding, NoPatch, Severity, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
-use crate::publish::text;
-use crate::sandbox::{Entry, Listing, Sandbox, SandboxError};
+use crate::publish::report::Report;
+use crate::publish::{endings, text};
+use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
 
-use super::keep::{self, Differences, Keeper, NotKept, Resumable};
+use super::keep::{self, Differences, Found, Keeper, NotKept, Opening, Resumable};
 use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
-    note_what_was_left_out(&mut work.report.notes, &leaf::task_text(&work.text));
+    tell_what_was_left_out(&mut work.report, &leaf::task_text(&work.text));
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
@@ -27,20 +28,25 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
     let folder = work.folder().await?;
-    let mut run = match keep::load(&folder, &start.base) {
-        Some(kept) => AgentRun::go_on(folder, kept, "the worker was lost or stopped"),
-        None => AgentRun::begin(work, folder),
-    };
-    for _ in 0..work.parts.settings.max_recoveries {
-        match run.until_it_ends(work, start, preset).await {
-            Err(Lost { why, .. }) => match keep::load(&run.folder, &start.base) {
-                Some(kept) => run = AgentRun::go_on(run.folder, kept, &why),
-                None => run = AgentRun::begin(work, run.folder),
-            },
-            Ok(ended) => return ended,
-        }
+    let most = work.parts.settings.max_recoveries;
+    let mut run = AgentRun::from_kept(work, start, folder, "the worker was lost").await;
+    if run.losses() > most {
+        let why = format!("the agent was interrupted {} times and goes on no more than {most} times ([run] max_recoveries)", run.losses());
+        return Err(Stop::abandoned(Fault::WorkerLost, why));
     }
-    run.until_it_ends(work, start, preset).await.unwrap_or_else(|lost| Err(lost.stop))
+    let mut losses = run.losses();
+    loop {
+        let lost = match run.until_it_ends(work, start, preset).await {
+            Ok(ended) => return ended,
+            Err(lost) => lost,
+        };
+        losses += 1;
+        if losses > most {
+            return Err(lost.stop);
+        }
+        run = AgentRun::from_kept(work, start, run.folder, &lost.why).await;
+        losses = losses.max(run.losses());
+    }
 }
 
 /// One pass of the agent through one sandbox, from the task or from what was kept of an earlier pass.
@@ -67,22 +73,48 @@ impl AgentRun {
         Self { folder, trajectory, differences: Differences::new(), has_ended: false, recovery: None }
     }
 
+    /// The run after its last finished step, as far as it was kept.
+    async fn from_kept(work: &Work<'_>, start: &Start, folder: PathBuf, why: &str) -> Self {
+        let (place, base) = (folder.clone(), start.base.clone());
+        let found = tokio::task::spawn_blocking(move || keep::find(&place, Some(&base))).await;
+        match found.unwrap_or(Found::Nothing) {
+            Found::Nothing => Self::begin(work, folder),
+            Found::Run(kept) => Self::go_on(folder, *kept, why),
+            Found::Refused { why: refused, recoveries } => {
+                let why = format!("{why}; it starts over, since {refused}");
+                tracing::warn!(why, "the agent starts over in a new sandbox");
+                let mut run = Self::begin(work, folder);
+                run.trajectory.frognano.recoveries = recoveries;
+                run.trajectory.frognano.recoveries.push(Recovery { before_step: 0, why, told: String::new(), in_order: false });
+                run
+            }
+        }
+    }
+
     fn go_on(folder: PathBuf, kept: Resumable, why: &str) -> Self {
-        let Resumable { mut trajectory, differences, has_ended } = kept;
-        let recovery = Recovery { before_step: trajectory.steps.len() as u64, why: why.to_owned() };
-        tracing::info!(before_step = recovery.before_step, why, "the agent goes on in a new sandbox");
+        let Resumable { mut trajectory, differences, left_out, has_ended, stopped, .. } = kept;
+        let told = if could_leave_traces(&trajectory) { what_is_gone(left_out) } else { String::new() };
+        let in_order = stopped.is_some();
+        let why = stopped.unwrap_or_else(|| why.to_owned());
+        let recovery = Recovery { before_step: trajectory.steps.len() as u64, why, told, in_order };
+        tracing::info!(before_step = recovery.before_step, why = recovery.why, "the agent goes on in a new sandbox");
         trajectory.frognano.recoveries.push(recovery.clone());
         Self { folder, trajectory, differences, has_ended, recovery: Some(recovery) }
+    }
+
+    /// How often something failed under the agent so far.
+    fn losses(&self) -> u32 {
+        let failed = self.trajectory.frognano.recoveries.iter().filter(|recovery| !recovery.in_order);
+        u32::try_from(failed.count()).unwrap_or(u32::MAX)
     }
 
     async fn until_it_ends(&self, work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Result<Vec<ChangedFile>, Stop>, Lost> {
         let opened = async {
             work.enter(Stage::Proving).await?;
-            let kept = keep::kept_files(&self.folder, &self.differences).map_err(|error| Stop::disk(&self.folder, &error))?;
-            let mut sandbox =
-                sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &without(&start.tree, &kept), "agent").await?;
+            let tree = without(&start.tree, &self.differences);
+            let mut sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &tree, "agent").await?;
             let new = sandbox.list(Listing::Quick).await?;
-            sandboxed::put_files(sandbox.as_mut(), &kept).await?;
+            keep::put_back(&self.folder, &self.differences, sandbox.as_mut()).await?;
             work.enter(Stage::Agent).await?;
             Ok((sandbox, new))
         };
@@ -120,13 +152,10 @@ impl AgentRun {
             return Ok(Ok(self.trajectory.clone()));
         }
         let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
-        let mut keeper = match Keeper::open(&self.folder, &start.base, &self.trajectory, self.recovery.is_some(), new) {
+        let keeper = match self.keeper(work, start, new).await {
             Ok(keeper) => keeper,
-            Err(error) => return Ok(Err(disk(error))),
+            Err(stop) => return Ok(Err(stop)),
         };
-        if let Some(Err(error)) = self.recovery.as_ref().map(|recovery| keeper.recovered(recovery)) {
-            return Ok(Err(disk(error)));
-        }
         let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, failed: None };
         let with = With {
             model: work.parts.model.as_ref(),
@@ -140,14 +169,36 @@ impl AgentRun {
             return Ok(Err(stop));
         }
         match ended {
-            Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(Stop::Shutdown)),
+            Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(saver.put_down("it was stopped", Stop::Shutdown).await)),
+            Ok(trajectory) if trajectory.exit_reason == Some(ExitReason::LlmQueryError) => {
+                Ok(saver.keeper.stopped("the model failed").await.map(|()| trajectory).map_err(disk))
+            }
             Ok(trajectory) if may_go_on(&trajectory) => Ok(Ok(trajectory)),
-            Ok(trajectory) => Ok(saver.keeper.end(&trajectory).map(|()| trajectory).map_err(disk)),
+            Ok(trajectory) => Ok(saver.keeper.end(&trajectory).await.map(|()| trajectory).map_err(disk)),
+            Err(error @ LeafError::ModelDown { .. }) => Ok(Err(saver.put_down("the model's server did not answer", stop_of(error)).await)),
             Err(LeafError::Sandbox { source: source @ SandboxError::Lost(_), .. }) => {
                 Err(Lost { why: source.to_string(), stop: source.into() })
             }
             Err(error) => Ok(Err(stop_of(error))),
         }
+    }
+
+    async fn keeper(&self, work: &Work<'_>, start: &Start, new: Vec<Entry>) -> Result<Keeper, Stop> {
+        let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
+        let opening = Opening {
+            folder: &self.folder,
+            base: &start.base,
+            trajectory: &self.trajectory,
+            kept: self.recovery.as_ref().map(|_| &self.differences),
+            ignored: changes::ignore_rules(&start.mirror, &start.tree).await?,
+            new,
+            limits: work.parts.settings.kept.clone(),
+        };
+        let mut keeper = Keeper::open(opening).await.map_err(disk)?;
+        if let Some(recovery) = &self.recovery {
+            keeper.recovered(recovery).await.map_err(disk)?;
+        }
+        Ok(keeper)
     }
 
     /// Takes the changed files out and tells how the agent ended.
@@ -189,11 +240,30 @@ fn was_stopped(trajectory: &Trajectory) -> bool {
     trajectory.exit_reason == Some(ExitReason::Cancelled)
 }
 
+/// A command may have changed more than the files of the workspace.
+fn could_leave_traces(trajectory: &Trajectory) -> bool {
+    let done = trajectory.steps.iter().zip(&trajectory.frognano.turns).filter(|(_, turn)| !turn.retried);
+    done.flat_map(|(step, _)| &step.observations).any(|done| done.tool == "Bash")
+}
+
+/// What the model is told once its sandbox was replaced.
+fn what_is_gone(left_out: u64) -> String {
+    let files = match left_out {
+        0 => String::new(),
+        1 => " except for 1 large file that git ignores".to_owned(),
+        more => format!(" except for {more} large files that git ignores"),
+    };
+    format!(
+        "Note: the sandbox was lost and replaced by a new one before this call. {WORKSPACE} is as the call before left it{files}; \
+         whatever was outside of it is gone: /tmp, the home folder, installed packages, running processes."
+    )
+}
+
 /// Base without what is kept in another form.
-fn without(base: &Tree, kept: &[ChangedFile]) -> Tree {
+fn without(base: &Tree, kept: &Differences) -> Tree {
     let mut tree = base.clone();
-    for file in kept {
-        tree.entries.remove(&file.path);
+    for path in kept.keys() {
+        tree.entries.remove(path);
     }
     tree
 }
@@ -204,23 +274,38 @@ async fn write_trajectory(folder: &Path, trajectory: &Trajectory) -> Result<(), 
     tokio::fs::write(&file, text).await.map_err(|error| Stop::disk(&file, &error))
 }
 
-fn note_what_was_left_out(notes: &mut Vec<String>, task: &TaskText) {
+/// What a reader of the issue does not see, or sees and the model does not: the reviewer must know both.
+fn tell_what_was_left_out(report: &mut Report, task: &TaskText) {
     if task.had_hidden_text() {
         let hidden = format!("{} hidden comments and {} invisible characters", task.hidden_comments, task.hidden_characters);
-        notes.push(format!("The issue held text that its page does not show ({hidden}); the model did not get it."));
+        report.findings.push(Finding {
+            rule: "issue-hidden-text".to_owned(),
+            severity: Severity::Flag,
+            path: String::new(),
+            line: None,
+            why: format!("the issue held text that its page does not show ({hidden}); the model did not get it"),
+        });
+    }
+    match (task.images, task.has_words) {
+        (0, _) => {}
+        (images, true) => report.notes.push(format!("Images in the issue: {images}. They were not read: the model got the words alone.")),
+        (images, false) => report.notes.push(format!(
+            "The issue's description has no words, only images: {images}. They were not read: the model got the title alone."
+        )),
     }
     if task.cut_characters > 0 {
-        notes.push(format!("The issue is long: {} characters from its middle were not given to the model.", task.cut_characters));
+        report.notes.push(format!("The issue is long: {} characters from its middle were not given to the model.", task.cut_characters));
     }
 }
 
 fn nothing(exit_reason: Option<ExitReason>) -> Stop {
-    match exit_reason {
-        Some(ExitReason::Agent) | None => Stop::no_patch(NoPatch::NothingChanged, "the agent ended its work without changing anything"),
-        Some(reason) => {
-            Stop::no_patch(NoPatch::BudgetSpent, format!("a budget of the run was spent ({}) before anything was changed", reason.name()))
-        }
-    }
+    let ending = exit_reason.unwrap_or(ExitReason::Agent);
+    let reason = match ending {
+        ExitReason::Agent => NoPatch::NothingChanged,
+        ExitReason::Stuck => NoPatch::Stuck,
+        _ => NoPatch::BudgetSpent,
+    };
+    Stop::no_patch(reason, endings::without_a_change(ending))
 }
 
 fn stop_of(error: LeafError) -> Stop {
@@ -253,6 +338,7 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
     work.report.files = start.mirror.line_counts(&start.base, &commit).await?;
     let file = work.folder().await?.join("patch.diff");
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
+    changes::put_into_trajectory(&work.folder().await?, &diff).await?;
     if work.checkpoint.candidate.as_ref() != Some(&commit) {
         // What an earlier run's tests said is about another patch.
         work.checkpoint.tests_after = None;
@@ -286,6 +372,16 @@ struct Saver<'a> {
     base: &'a Tree,
     record: &'a mut dyn Record,
     failed: Option<Stop>,
+}
+
+impl Saver<'_> {
+    /// Notes that the run is stopped in order.
+    async fn put_down(&mut self, why: &str, stop: Stop) -> Stop {
+        match self.keeper.stopped(why).await {
+            Ok(()) => stop,
+            Err(error) => Stop::disk(self.folder, &error),
+        }
+    }
 }
 
 #[async_trait]

@@ -1,9 +1,11 @@
 //! What the sandbox holds that differs from base: taken out as untrusted bytes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::domain::{BlobMode, ChangedFile};
 use crate::git::{IgnoreRules, Mirror, Tree, TreeEntry};
+use crate::leaf::Trajectory;
 use crate::sandbox::{Entry, Listing, Sandbox, WORKSPACE};
 
 use super::Stop;
@@ -13,6 +15,18 @@ const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// More changed paths than this are no fix.
 const MOST: usize = 5000;
+
+/// Writes the patch into the record of the run, where the reference's readers look for it. What can't be read as one stays as it is.
+pub(super) async fn put_into_trajectory(folder: &Path, diff: &[u8]) -> Result<(), Stop> {
+    let (file, half_written) = (folder.join("trajectory.json"), folder.join("trajectory.json.new"));
+    let Some(mut trajectory) = tokio::fs::read(&file).await.ok().and_then(|text| serde_json::from_slice::<Trajectory>(&text).ok()) else {
+        return Ok(());
+    };
+    trajectory.output_patch = String::from_utf8_lossy(diff).into_owned();
+    let text = trajectory.to_json().map(|json| json.to_string()).unwrap_or_default();
+    tokio::fs::write(&half_written, text).await.map_err(|error| Stop::disk(&half_written, &error))?;
+    tokio::fs::rename(&half_written, &file).await.map_err(|error| Stop::disk(&file, &error))
+}
 
 /// Lists the workspace, compares it with base by git's own names of contents, and brings out what differs.
 pub(super) async fn collect(sandbox: &mut dyn Sandbox, mirror: &Mirror, base: &Tree) -> Result<Vec<ChangedFile>, Stop> {
@@ -89,7 +103,8 @@ async fn fill_before(mirror: &Mirror, base: &Tree, changed: &mut [ChangedFile]) 
     Ok(())
 }
 
-async fn ignore_rules(mirror: &Mirror, base: &Tree) -> Result<IgnoreRules, Stop> {
+/// What git ignores at base, besides what is never part of a patch.
+pub(super) async fn ignore_rules(mirror: &Mirror, base: &Tree) -> Result<IgnoreRules, Stop> {
     let files = base.entries.iter().filter(|(path, entry)| {
         matches!(entry.mode, BlobMode::File | BlobMode::Executable) && (path.as_slice() == b".gitignore" || path.ends_with(b"/.gitignore"))
     });

@@ -12,7 +12,7 @@ mod keep;
 mod sandboxed;
 mod stop;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::publish::{self, Destination, text};
 use crate::sandbox::Sandboxes;
 use crate::store::Checkpoint;
 
+pub use keep::KeepLimits;
 pub use stop::Stop;
 
 /// What every run works with.
@@ -67,8 +68,10 @@ pub struct Settings {
     pub attribution: Attribution,
     /// The budgets of the agent.
     pub preset: Preset,
-    /// How often a run goes on in a new sandbox after its own was lost.
+    /// How often a run goes on in a new sandbox after its own or its worker was lost, over all restarts; stops in order do not count.
     pub max_recoveries: u32,
+    /// What is too much to be kept after a step.
+    pub kept: KeepLimits,
     /// The seed sent with each request of the agent.
     pub seed: Option<u64>,
     /// The longest that the project's tests may take.
@@ -199,6 +202,15 @@ pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, St
     judge::tests_after(work, start, &rules, &candidate).await?;
     judge::verdict(work)?;
     Ok(candidate)
+}
+
+/// The commit of a run and how many turns the model's server answered in it, where it was broken off in this folder and can be gone on with.
+#[must_use]
+pub fn kept_run(folder: &Path) -> Option<(ObjectId, usize)> {
+    match keep::find(folder, None) {
+        keep::Found::Run(kept) => Some((ObjectId::parse(&kept.base)?, kept.trajectory.answered())),
+        keep::Found::Nothing | keep::Found::Refused { .. } => None,
+    }
 }
 
 /// Fetches the commit that a run of a local repository starts from.

@@ -1,7 +1,7 @@
 //! A proved sandbox with a tree in it.
 
-use crate::domain::{ChangedFile, ObjectId};
-use crate::git::{Mirror, Tree, archives_of};
+use crate::domain::ObjectId;
+use crate::git::{Mirror, Tree};
 use crate::sandbox::Sandbox;
 
 use super::{Stop, Work};
@@ -42,15 +42,5 @@ async fn fill(
     }
     let scratch = work.folder().await?.join("dot-git");
     sandbox.put(mirror.dot_git(commit, branch, &scratch).await?).await?;
-    Ok(())
-}
-
-/// Puts files of ours into a sandbox, over what is there.
-pub(super) async fn put_files(sandbox: &mut dyn Sandbox, files: &[ChangedFile]) -> Result<(), Stop> {
-    let there =
-        files.iter().filter_map(|file| file.after.as_ref().map(|(mode, content)| (file.path.as_slice(), *mode, content.as_slice())));
-    for archive in archives_of(there)? {
-        sandbox.put(archive).await?;
-    }
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! What must hold: every step looks before it creates, so that a repeat changes nothing; a pull request is a draft by the forge's own word,
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
+pub mod endings;
+pub mod inert;
 pub mod report;
 pub mod text;
 

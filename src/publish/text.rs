@@ -1,16 +1,15 @@
 //! Every sentence that people read on a forge.
 //!
-//! What must hold: words of the model, the repository or a stranger are made inert before they stand here: no mention, closing keyword,
-//! command, link or markup of theirs acts on the forge; and no line of ours starts with `/`.
+//! What must hold: words of the model, the repository or a stranger are made inert before they stand here ([`super::inert`]); and no line of
+//! ours starts with `/`.
 
 use std::fmt::Write as _;
 
 use crate::domain::{Finding, Outcome, Refusal, Severity, Stage};
 
+use super::endings;
+use super::inert::{self, cell, code, cut, fenced, inert};
 use super::report::{Report, Told};
-
-/// The longest comment that every forge takes is 65,536 characters; more than this is cut.
-const LONGEST: usize = 60_000;
 
 /// The hidden line by which a comment of ours is found again.
 #[must_use]
@@ -39,12 +38,12 @@ pub fn working(job: &str, stage: Stage, label: &str) -> String {
 /// The status comment while the forge or its git does not answer as it should.
 #[must_use]
 pub fn waiting(job: &str, why: &str, label: &str) -> String {
-    format!(
+    cut(format!(
         "{}\n**frognano-bot** took up the label `{}`.\n\nNow: waiting; the work goes on by itself as soon as this is over: {}",
         marker(job),
         code(label),
         inert(why)
-    )
+    ))
 }
 
 /// The status comment when the work has ended.
@@ -82,26 +81,13 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
     }
     if report.steps > 0 && !matches!(outcome, Outcome::Proposed { .. }) {
         let reason = report.exit_reason.as_deref().unwrap_or("unknown");
-        write!(text, "\n\nThe agent made {}{} (`{}`).", count(report.steps, "step"), last_of_it(reason), code(reason)).ok();
+        write!(text, "\n\nThe agent made {}{} (`{}`).", count(report.steps, "step"), endings::after_steps(reason), code(reason)).ok();
         claim(&mut text, &report.final_message);
     }
     for note in &report.notes {
         write!(text, "\n\n{}", inert(note)).ok();
     }
     cut(text)
-}
-
-/// How the agent's work ended, for a reader who does not know the names.
-fn last_of_it(reason: &str) -> &'static str {
-    match reason {
-        "agent" => " and said that it was done",
-        "max_turns" => ", all that it is given",
-        "max_time" => " until its time was over",
-        "max_context_len" => " until the model's context was full",
-        "max_tokens_per_turn" => "; the last one was cut because it was too long",
-        "stuck" => "; the last ones were the same again and again",
-        _ => "",
-    }
 }
 
 /// Why a label was not taken up: one sentence with the rule and what to do.
@@ -127,8 +113,7 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
 /// The title of the pull request, without any draft prefix.
 #[must_use]
 pub fn title(issue_title: &str, number: i64) -> String {
-    let subject = subject(issue_title, number);
-    format!("{subject} (#{number})")
+    format!("{} (#{number})", or_number(inert::title(issue_title), number))
 }
 
 /// The message of our commit.
@@ -137,15 +122,13 @@ pub fn commit_message(issue_title: &str, number: i64, issue_url: &str, run: &str
     let issue = if issue_url.is_empty() { number.to_string() } else { issue_url.to_owned() };
     format!(
         "frognano: {}\n\nMade by frognano-bot; not reviewed by a person.\n\nFrognano-Issue: {}\nFrognano-Run: {run}\n",
-        subject(issue_title, number),
+        or_number(inert::subject(issue_title), number),
         issue.split_whitespace().collect::<String>()
     )
 }
 
-fn subject(issue_title: &str, number: i64) -> String {
-    let line = without_acts(&issue_title.split_whitespace().collect::<Vec<_>>().join(" "));
-    let line = line.chars().take(120).collect::<String>();
-    if line.trim().is_empty() { format!("issue {number}") } else { line }
+fn or_number(line: String, number: i64) -> String {
+    if line.is_empty() { format!("issue {number}") } else { line }
 }
 
 /// The text of the pull request: facts first, the model's words last and quoted. The number 0 stands for an issue of no forge.
@@ -267,27 +250,7 @@ fn claim(text: &mut String, words: &str) {
     if words.is_empty() {
         return;
     }
-    let words = words.chars().filter(|letter| *letter == '\t' || (*letter != '\r' && !is_hidden(*letter))).take(4000).collect::<String>();
-    let words = words.lines().map(wrapped).collect::<Vec<_>>().join("\n");
-    let fence = fence_for(&words);
-    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{fence}text\n{words}\n{fence}\n").ok();
-}
-
-/// A line broken at spaces after at most 110 characters: what stands in a fence is not wrapped by forges.
-fn wrapped(line: &str) -> String {
-    const WIDTH: usize = 110;
-    let (mut text, mut width) = (String::new(), 0);
-    for word in line.split_inclusive(' ') {
-        let length = word.chars().count();
-        if width > 0 && width + length > WIDTH {
-            text.truncate(text.trim_end().len());
-            text.push('\n');
-            width = 0;
-        }
-        text.push_str(word);
-        width += length;
-    }
-    text
+    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{}\n", fenced(words)).ok();
 }
 
 fn record(text: &mut String, report: &Report) {
@@ -318,113 +281,5 @@ fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-fn fence_for(words: &str) -> String {
-    let longest = words.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
-}
-
-/// Text that can stand between back-ticks on one line.
-fn code(text: &str) -> String {
-    text.chars().map(|letter| if matches!(letter, '`' | '\n' | '\r') || is_hidden(letter) { '\'' } else { letter }).take(300).collect()
-}
-
-fn cell(text: &str) -> String {
-    format!("`{}`", code(text).replace('|', "\\|"))
-}
-
-/// A stranger's words as running text: nothing in them acts on a forge, and no markup of theirs is rendered.
-#[must_use]
-pub fn inert(words: &str) -> String {
-    without_acts(words).replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('[', "\\[")
-}
-
-/// A stranger's words where forges show plain text, as in titles: nothing in them acts.
-fn without_acts(words: &str) -> String {
-    let mut text = String::with_capacity(words.len());
-    let mut letters = words.chars().filter(|letter| !is_hidden(*letter)).peekable();
-    while let Some(letter) = letters.next() {
-        let next = letters.peek().copied();
-        match letter {
-            '@' if next.is_some_and(|next| !next.is_whitespace()) => text.push_str("(at)"),
-            '#' if next.is_some_and(|next| next.is_ascii_digit()) => text.push_str("no. "),
-            '!' if next.is_some_and(|next| next.is_ascii_digit() || next == '[') => text.push_str("! "),
-            '\n' | '\r' => text.push(' '),
-            _ => text.push(letter),
-        }
-    }
-    without_links(&text.replace("://", ": //")).trim_start_matches('/').to_owned()
-}
-
-/// Breaks what forges make links of without a scheme: `www.` and GitHub's `GH-12`.
-fn without_links(text: &str) -> String {
-    let mut rest = text;
-    let mut broken = String::with_capacity(text.len());
-    while let Some(letter) = rest.chars().next() {
-        let (start, tail) = rest.split_at(letter.len_utf8());
-        if starts_with(rest, "gh-") && rest[3..].starts_with(|next: char| next.is_ascii_digit()) {
-            broken.push_str(&format!("{} no. ", &rest[..2]));
-            rest = &rest[3..];
-        } else if starts_with(rest, "www.") {
-            broken.push_str(&format!("{} .", &rest[..3]));
-            rest = &rest[4..];
-        } else {
-            broken.push_str(start);
-            rest = tail;
-        }
-    }
-    broken
-}
-
-fn starts_with(text: &str, prefix: &str) -> bool {
-    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-}
-
-fn is_hidden(letter: char) -> bool {
-    (letter.is_control() && letter != '\n' && letter != '\r')
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-fn cut(text: String) -> String {
-    if text.chars().count() <= LONGEST {
-        return text;
-    }
-    let mut kept = text.chars().take(LONGEST).collect::<String>();
-    kept.push_str("\n\n(cut here; the whole is in the run's record)");
-    kept
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{code, fence_for, inert, title, wrapped};
-
-    #[test]
-    fn strangers_words_do_not_act() {
-        assert_eq!(inert("fixes #12, ask @dev-a"), "fixes no. 12, ask (at)dev-a");
-        assert_eq!(inert("/close"), "close");
-        assert_eq!(inert("a\n/merge"), "a /merge");
-        assert_eq!(inert("![x](http://evil/?q)"), "! \\[x](http: //evil/?q)");
-        assert_eq!(inert("<img src=x>\u{202e}"), "&lt;img src=x>");
-        assert_eq!(inert("\\[x](//evil) !\\[y](//evil)"), "\\\\\\[x](//evil) !\\\\\\[y](//evil)");
-        assert_eq!(inert("&#x40;dev-a &commat;all fixes &num;1"), "&amp;#x40;dev-a &amp;commat;all fixes &amp;num;1");
-        assert_eq!(inert("see www.evil.example, fixes GH-12, ugh-oh @-x"), "see www .evil.example, fixes GH no. 12, ugh-oh (at)-x");
-        assert_eq!(code("a`b\nc\u{202e}d"), "a'b'c'd");
-        assert_eq!(title("  Closes #1\n@all ", 7), "Closes no. 1 (at)all (#7)");
-        assert_eq!(title("\u{200b}", 7), "issue 7 (#7)");
-        assert_eq!(title("Vec<[u8]> @all http://e/", 7), "Vec<[u8]> (at)all http: //e/ (#7)", "titles are plain text");
-    }
-
-    #[test]
-    fn long_lines_are_broken_at_spaces_and_keep_every_word() {
-        let line = "word ".repeat(60);
-        let wrapped = wrapped(&line);
-        assert!(wrapped.lines().all(|line| line.chars().count() <= 110) && wrapped.lines().count() == 3, "{wrapped}");
-        assert_eq!(wrapped.split_whitespace().count(), 60);
-        assert_eq!(super::wrapped("    indented"), "    indented");
-    }
-
-    #[test]
-    fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(fence_for("plain"), "```");
-        assert_eq!(fence_for("a ```` b"), "`````");
-    }
-}
+mod tests;

@@ -307,7 +307,8 @@ async fn a_run_that_goes_round_in_circles_keeps_its_work_and_is_told_so() {
 
     let house = House::with_script(Kind::Gitea, &format!("{again}\n{again}\n{again}")).await.set("[run]\nstuck_after = 2");
     let (outcome, service) = outcome_of(&house).await;
-    assert_eq!(reason(&outcome), "no_patch/budget_spent");
+    assert_eq!(reason(&outcome), "no_patch/stuck");
+    assert!(house.said(1)[0].contains("went round in circles") && !house.said(1)[0].contains("budget"), "{:?}", house.said(1));
     let told = "The agent made 2 steps; the last ones were the same again and again (`stuck`).";
     assert!(house.said(1)[0].contains(told), "{:?}", house.said(1));
     service.end().await;

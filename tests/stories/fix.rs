@@ -1,76 +1,17 @@
 //! `frognano-bot fix`: every way it can end has its exit status and its report, and nothing is left behind.
 
+mod counted;
+mod place;
+mod replay;
+mod settings;
+
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const CALC: &str = "def add(a, b):\n    return a - b\n";
-const TESTS: &str = "import unittest\n\nfrom calc import add\n\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n\n    def test_nothing(self):\n        self.assertEqual(add(0, 0), 0)\n";
-const FIX: &str = r#"{"content": "", "tool_calls": [{"name": "Edit", "arguments": {"file_path": "/workspace/calc.py", "old_string": "a - b", "new_string": "a + b"}}]}"#;
-const END: &str = r#"{"content": "done"}"#;
-
-/// A folder with a repository, an issue, and a temporary folder of its own for the program.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::create_dir_all(place.path().join("repo")).unwrap();
-        fs::create_dir(place.path().join("tmp")).unwrap();
-        fs::write(place.path().join("issue.md"), "# add subtracts\n\nadd(2, 3) is -1.\n").unwrap();
-        fs::write(place.path().join("repo/calc.py"), CALC).unwrap();
-        fs::write(place.path().join("repo/test_calc.py"), TESTS).unwrap();
-        place.git(&["init", "--quiet"]);
-        place.commit();
-        place
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn git(&self, args: &[&str]) {
-        let who = ["-c", "user.name=a", "-c", "user.email=a@localhost", "-C", "repo"];
-        assert!(Command::new("git").args(who).args(args).current_dir(self.path()).status().unwrap().success());
-    }
-
-    fn commit(&self) {
-        self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "--message", "base"]);
-    }
-
-    fn start(&self, script: &[&str], args: &[&str]) -> Child {
-        fs::write(self.path().join("script.jsonl"), script.join("\n")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
-        command.args(["fix", "--issue", "issue.md", "--script", "script.jsonl", "--out", "out", "--json"]).args(args);
-        if !args.contains(&"--repo") {
-            command.args(["--repo", "repo"]);
-        }
-        command.current_dir(self.path()).env("TMPDIR", self.path().join("tmp"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-
-    /// The exit status and the report; the report is null where there is none.
-    fn fix(&self, script: &[&str], args: &[&str]) -> (i32, Value) {
-        self.ended(&self.start(script, args).wait_with_output().unwrap())
-    }
-
-    fn ended(&self, output: &Output) -> (i32, Value) {
-        let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-        assert_eq!(fs::read_dir(self.path().join("tmp")).unwrap().count(), 0, "something is left behind");
-        (output.status.code().unwrap(), report)
-    }
-
-    fn written(&self) -> Vec<String> {
-        let out = fs::read_dir(self.path().join("out")).unwrap();
-        let mut names = out.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
-        names.sort();
-        names
-    }
-}
+use place::{END, FIX, Place, TESTS};
 
 #[test]
 fn a_proposal_and_then_no_patch_in_the_same_folder() {
@@ -80,6 +21,8 @@ fn a_proposal_and_then_no_patch_in_the_same_folder() {
     assert_eq!(place.written(), ["kept", "patch.diff", "pull-request.md", "report.json", "trajectory.json"]);
     assert!(!fs::read_to_string(place.path().join("out/pull-request.md")).unwrap().contains("#0"));
     place.git(&["apply", "--check", "../out/patch.diff"]);
+    let patch = fs::read_to_string(place.path().join("out/patch.diff")).unwrap();
+    assert_eq!(place.json("trajectory.json")["output_patch"], patch, "the reference's readers look for it there");
 
     let (status, report) = place.fix(&[END], &[]);
     assert_eq!((status, &report["outcome"], &report["reason"]), (3, &"no_patch".into(), &"nothing_changed".into()), "{report}");

@@ -11,6 +11,7 @@ mod fix;
 mod hostile_bash;
 mod house;
 mod leaf_loop;
+mod leaf_recovery;
 mod leaf_vectors;
 mod llama;
 mod main_job;

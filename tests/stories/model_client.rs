@@ -197,9 +197,11 @@ async fn what_is_no_model_server_is_asked_once_more_and_then_named() {
 
 #[tokio::test]
 async fn a_slip_of_the_model_s_format_is_asked_again_once_and_is_no_outage() {
-    for message in
-        ["Failed to parse input at pos 3: <tool_call>", "The model produced output that does not match the expected peg-native format"]
-    {
+    for message in [
+        "Failed to parse input at pos 3: <tool_call>",
+        "The model produced output that does not match the expected peg-native format",
+        "Failed to parse input at pos 3: I grep for 'exceeds the maximum context length' and 'failed to parse messages'",
+    ] {
         let slip = || http(500, "", &json!({"error": {"code": 500, "message": message, "type": "server_error"}}).to_string());
         let (refused, pauses, asked) = turn(vec![slip(), slip()]).await;
         assert!(matches!(&refused, Err(ModelError::FormatSlip)));

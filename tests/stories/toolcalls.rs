@@ -10,6 +10,8 @@ use frognano_bot::model::{Client, Endpoint, Model as _, RestartOn, Script, Scrip
 use serde_json::{Value, json};
 
 const VECTORS: &str = include_str!("../fixtures/leaf/toolcalls.jsonl");
+/// More of the same kind, one for each clause that the vectors leave out.
+const VARIANTS: &str = include_str!("../fixtures/leaf/more_toolcalls.jsonl");
 const CAP: u64 = 8_192;
 
 /// What comes of a message that a server sends.
@@ -40,10 +42,10 @@ fn as_expected(reading: &Reading) -> Value {
     json!({"tool_calls": calls, "content": reading.content, "reasoning": reading.reasoning, "kind": reading.kind})
 }
 
-#[tokio::test]
-async fn every_vector_passes() {
+/// Reads every vector; how many there are, and of how many kinds.
+async fn read_all(vectors: &str) -> (usize, usize) {
     let (mut wrong, mut kinds, mut count) = (Vec::new(), BTreeSet::new(), 0);
-    for line in VECTORS.lines() {
+    for line in vectors.lines() {
         let vector: Value = serde_json::from_str(line).unwrap();
         let reading = reading(&vector["message"], &vector["finish_reason"]).await;
         let found = as_expected(&reading);
@@ -58,5 +60,15 @@ async fn every_vector_passes() {
         count += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!((count, kinds.len()), (91, 5));
+    (count, kinds.len())
+}
+
+#[tokio::test]
+async fn every_vector_passes() {
+    assert_eq!(read_all(VECTORS).await, (91, 5));
+}
+
+#[tokio::test]
+async fn every_variant_that_the_rules_decide_passes() {
+    assert_eq!(read_all(VARIANTS).await, (72, 5));
 }

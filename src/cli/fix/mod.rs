@@ -1,8 +1,10 @@
 //! `frognano-bot fix`: the way from a commit to a verdict for one local repository, without any forge.
 
+mod model;
 mod order;
 mod python;
 mod replay;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +14,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::app;
+use crate::config::File;
 use crate::domain::{Fault, Ids as _, IssueText, Outcome, RunId, Stage};
 use crate::git::Remote;
 use crate::leaf::Trajectory;
@@ -19,10 +22,12 @@ use crate::pipeline::{self, Record, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::text;
 use crate::store::Checkpoint;
+use crate::telemetry;
 
 use super::progress::Bar;
 use super::{asked_to_stop, print, say, usage};
-use order::{Named, Order};
+use model::Named;
+use order::Order;
 
 /// Work on one local repository.
 #[derive(Debug, Args)]
@@ -37,10 +42,10 @@ pub(super) struct Fix {
     #[arg(long, value_name = "CMD")]
     test: Option<String>,
     /// The OpenAI-compatible address of the model's server.
-    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "script", required_unless_present_any = ["script", "resume", "replay"])]
+    #[arg(long, value_name = "URL", conflicts_with = "script", required_unless_present_any = ["script", "config", "resume", "replay"])]
     model_url: Option<url::Url>,
     /// The model's name there.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["script", "config", "resume", "replay"])]
     model: Option<String>,
     /// A script in the model's place: JSON lines, one assistant message a line.
     #[arg(long, value_name = "FILE")]
@@ -54,7 +59,7 @@ pub(super) struct Fix {
     /// A further folder that is visible in the sandbox, read-only; may be given several times.
     #[arg(long, value_name = "DIR")]
     bind: Vec<PathBuf>,
-    /// A configuration whose [sandbox], [run], [guard] and [repositories] hold here too.
+    /// A configuration whose [model], [run], [sandbox], [guard] and [repositories] hold here too; what the command line says wins.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Go on with the run that was broken off in this folder (an earlier --out), from its last finished step.
@@ -66,7 +71,11 @@ pub(super) struct Fix {
 }
 
 impl Fix {
+    /// Its log, with the counters, is for who asks for it: people see the progress.
     pub(super) async fn run(self) -> ExitCode {
+        if std::env::var_os("RUST_LOG").is_some() {
+            telemetry::start();
+        }
         if let Some(folder) = &self.replay {
             return replay::run(folder, self.json).await;
         }
@@ -120,14 +129,7 @@ impl Fix {
         let script = self.script.as_ref().and_then(&mut absolute);
         let config = self.config.as_ref().and_then(&mut absolute);
         let bind = self.bind.iter().filter_map(&mut absolute).collect();
-        let model = match (script, &self.model_url, &self.model) {
-            (Some(script), _, _) => Some(Named::Script(script)),
-            (None, Some(url), Some(name)) => Some(Named::Server { url: url.clone(), name: name.clone() }),
-            _ => {
-                complaints.push("--script FILE, or --model-url URL with --model NAME".to_owned());
-                None
-            }
-        };
+        let model = self.named(script).map_err(|why| complaints.extend(why)).ok();
         let order = match (text, repo, model) {
             (Some(text), Some(repo), Some(model)) => {
                 Order { run: RunId(app::TimeIds.next()), repo, text, test: self.test.clone(), model, bind, config }
@@ -136,6 +138,22 @@ impl Fix {
         };
         complaints.extend(order.complaints());
         if complaints.is_empty() { Ok(order) } else { Err(complaints) }
+    }
+
+    /// Who answers: by the command line, else by the configuration.
+    fn named(&self, script: Option<PathBuf>) -> Result<Named, Vec<String>> {
+        if let Some(script) = script {
+            return Ok(Named::Script(script));
+        }
+        if let (Some(url), Some(name)) = (&self.model_url, &self.model) {
+            return Ok(Named::Server { url: url.clone(), name: name.clone() });
+        }
+        let configured = self.config.as_deref().map(File::load_without_forges).transpose()?.map(|file| file.model);
+        let named = configured.map(|model| Named::Server {
+            url: self.model_url.clone().unwrap_or(model.url),
+            name: self.model.clone().unwrap_or(model.name),
+        });
+        named.ok_or_else(|| vec!["--script FILE, or --model-url URL with --model NAME, or --config FILE".to_owned()])
     }
 }
 

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::app;
 use crate::config::File;
 use crate::domain::{IssueText, RunId, SystemClock};
-use crate::leaf::Kept;
-use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
+use crate::model::Client;
+use crate::pipeline;
 use crate::store::Checkpoint;
 
 use super::Prepared;
+use super::model::Named;
 use super::python::python_of_this_shell;
 
 const ORDER: &str = "kept/order.json";
@@ -35,21 +36,6 @@ pub(super) struct Order {
     pub(super) bind: Vec<PathBuf>,
     /// A configuration.
     pub(super) config: Option<PathBuf>,
-}
-
-/// Who answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Named {
-    /// A script.
-    Script(PathBuf),
-    /// A server.
-    Server {
-        /// Its address.
-        url: url::Url,
-        /// The model's name there.
-        name: String,
-    },
 }
 
 impl Order {
@@ -75,9 +61,11 @@ impl Order {
     }
 
     /// Everything that the run needs.
-    pub(super) async fn prepare(self, out: PathBuf, checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
-        let journal = if goes_on { std::fs::read(out.join("kept/journal.jsonl")).ok() } else { None };
-        let done = journal.and_then(|journal| Kept::read(&journal)).map_or(0, |kept| kept.trajectory.steps.len());
+    pub(super) async fn prepare(self, out: PathBuf, mut checkpoint: Checkpoint, goes_on: bool) -> Result<Prepared, Vec<String>> {
+        let kept = if goes_on { pipeline::kept_run(&out) } else { None };
+        let kept = kept.filter(|(base, _)| checkpoint.base.as_ref().is_none_or(|known| known == base));
+        let done = kept.as_ref().map_or(0, |(_, steps)| *steps);
+        checkpoint.base = checkpoint.base.or(kept.map(|(base, _)| base));
         let model = self.client(done).map_err(|why| vec![why])?;
         self.prepare_with(out, checkpoint, model).await
     }
@@ -93,22 +81,21 @@ impl Order {
         Ok(Prepared { parts, order: self, checkpoint, out, _data: data })
     }
 
-    /// The model, after the first `done` turns.
+    /// The model, after the first `done` answers.
     fn client(&self, done: usize) -> Result<Client, String> {
-        let (endpoint, name) = match &self.model {
-            Named::Script(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| format!("--script {}: {error}", path.display()))?;
-                let script = Script::parse(&text).map_err(|why| format!("--script {}: {why}", path.display()))?;
-                (Endpoint::Script(Scripted::after(script, RestartOn::Never, done)), "script".to_owned())
-            }
-            Named::Server { url, name } => (Endpoint::Http { base_url: url.to_string(), api_key: None, ca_bundle: None }, name.clone()),
-        };
-        Client::new(endpoint, Settings { name, ..Settings::default() }).map_err(|error| format!("--model-url: {error}"))
+        let local = || nowhere().map(|url| File::local(url, "local"));
+        let file = self.configured().ok().flatten().map_or_else(local, Ok).map_err(|why| why.join("; "))?;
+        let folder = self.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+        self.model.client(done, &file, folder)
+    }
+
+    fn configured(&self) -> Result<Option<File>, Vec<String>> {
+        self.config.as_deref().map(File::load_without_forges).transpose()
     }
 
     fn file(&self) -> Result<File, Vec<String>> {
-        let mut file = match &self.config {
-            Some(path) => File::load_without_forges(path)?,
+        let mut file = match self.configured()? {
+            Some(file) => file,
             None => File::local(nowhere()?, "local"),
         };
         file.sandbox.binds.extend(self.bind.iter().cloned());
@@ -130,7 +117,7 @@ pub(super) fn keep(folder: &Path, checkpoint: &Checkpoint) -> std::io::Result<()
     std::fs::rename(half_written, folder.join(CHECKPOINT))
 }
 
-/// The model of a local run is named on the command line, not in a file.
+/// Without a configuration the model is named on the command line alone.
 fn nowhere() -> Result<url::Url, Vec<String>> {
     url::Url::parse("http://localhost/").map_err(|error| vec![error.to_string()])
 }

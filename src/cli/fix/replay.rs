@@ -1,73 +1,109 @@
 //! `frognano-bot fix --replay`: a finished run once more from its kept answers; the same answers must make the same patch.
+//!
+//! What must hold: "the same" is only said of bytes that were made again; what could not be made again is said with its reason, and so is what
+//! was changed in the folder since. Time can't be repeated, so it stands still: the kept answers end the run where its time was over.
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use serde_json::json;
-use sha2::{Digest as _, Sha256};
-
-use crate::domain::Outcome;
-use crate::leaf::Trajectory;
+use crate::domain::{Clock, ExitReason, Outcome, SystemClock};
+use crate::leaf::{Kept, Trajectory};
 use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
+use crate::publish::report::Report;
 use crate::store::Checkpoint;
 
 use super::super::{fault, print, usage};
+use super::Prepared;
 use super::order::Order;
+use super::verdict::{Finished, Repeated, Verdict};
 
 pub(super) async fn run(folder: &Path, as_json: bool) -> ExitCode {
-    let complaint = |why: String| usage(&[format!("--replay {}: {why}", folder.display())]);
-    let (order, kept, recorded) = match read(folder) {
+    let (order, checkpoint, finished) = match read(folder) {
         Ok(read) => read,
-        Err(why) => return complaint(why),
+        Err(why) => return usage(&[format!("--replay {}: {why}", folder.display())]),
     };
     let out = match tempfile::Builder::new().prefix("frognano-replay-").tempdir() {
         Ok(out) => out,
         Err(error) => return fault(&format!("no temporary folder: {error}")),
     };
-    let base = order.1.base.clone();
-    let checkpoint = Checkpoint { base, default_branch: order.1.default_branch.clone(), ..Checkpoint::default() };
-    let answers = Endpoint::Script(Scripted::new(Script::of(kept.answers()), RestartOn::Never));
-    let model = match Client::new(
-        answers,
-        Settings { name: kept.frognano.model.clone(), parse_tool_calls: kept.frognano.parse_tool_calls, ..Settings::default() },
-    ) {
+    let model = match kept_answers(&finished.trajectory) {
         Ok(model) => model,
-        Err(error) => return fault(&error.to_string()),
+        Err(why) => return fault(&why),
     };
-    let prepared = match order.0.prepare_with(out.path().to_path_buf(), checkpoint, model).await {
+    let start = Checkpoint { base: checkpoint.base, default_branch: checkpoint.default_branch, ..Checkpoint::default() };
+    let mut prepared = match order.prepare_with(out.path().to_path_buf(), start, model).await {
         Ok(prepared) => prepared,
         Err(complaints) => return usage(&complaints),
     };
+    repeat_exactly(&mut prepared, &finished.trajectory);
     let (outcome, report) = prepared.solve_until_stopped().await;
-    let repeated = std::fs::read(out.path().join("patch.diff")).ok();
-    let again = std::fs::read(out.path().join("trajectory.json")).ok().and_then(|text| serde_json::from_slice::<Trajectory>(&text).ok());
-    let same = repeated == recorded && !matches!(outcome, Outcome::Abandoned { .. } | Outcome::Cancelled { .. });
-    let differing = again.as_ref().map_or(kept.steps.len(), |again| differing_answers(&kept, again));
-    if as_json {
-        let digest = |patch: &Option<Vec<u8>>| patch.as_ref().map(|patch| hex::encode(Sha256::digest(patch)));
-        let told = json!({
-            "same_patch": same, "recorded_sha256": digest(&recorded), "repeated_sha256": digest(&repeated),
-            "steps": kept.steps.len(), "steps_with_other_observations": differing, "outcome": report.outcome, "reason": report.reason,
-        });
-        print(&serde_json::to_string_pretty(&told).unwrap_or_default());
-    } else {
-        let verdict = if same { "the same patch, byte for byte" } else { "NOT the same patch" };
-        print(&format!("{verdict}; {} steps, {differing} with other observations; {} {}", kept.steps.len(), report.outcome, report.detail));
+    let repeated = Repeated {
+        patch: std::fs::read(out.path().join("patch.diff")).ok(),
+        trajectory: read_trajectory(out.path()).ok(),
+        was_stopped: matches!(outcome, Outcome::Abandoned { .. } | Outcome::Cancelled { .. }),
+        report,
+    };
+    let verdict = Verdict::of(&finished, &repeated);
+    print(&if as_json { verdict.json() } else { verdict.to_string() });
+    ExitCode::from(u8::from(!verdict.is_same()))
+}
+
+/// The budgets of the run instead of those of today's configuration; and no second sandbox, since each answer is kept for one asking.
+fn repeat_exactly(prepared: &mut Prepared, kept: &Trajectory) {
+    let settings = &mut prepared.parts.settings;
+    if let Some(budgets) = &kept.frognano.budgets {
+        settings.preset = budgets.hold_in(settings.preset.clone());
     }
-    ExitCode::from(u8::from(!same))
+    settings.max_recoveries = 0;
+    prepared.parts.clock = Arc::new(Still(SystemClock.now_ms()));
 }
 
-type Finished = ((Order, Checkpoint), Trajectory, Option<Vec<u8>>);
+/// A clock that stands still.
+struct Still(i64);
 
-fn read(folder: &Path) -> Result<Finished, String> {
-    let order = Order::read(folder)?;
-    let text = std::fs::read(folder.join("trajectory.json"))
-        .map_err(|error| format!("the run has not ended (trajectory.json: {error}); --resume goes on with it"))?;
-    let trajectory = serde_json::from_slice::<Trajectory>(&text).map_err(|error| format!("trajectory.json: {error}"))?;
-    Ok((order, trajectory, std::fs::read(folder.join("patch.diff")).ok()))
+impl Clock for Still {
+    fn now_ms(&self) -> i64 {
+        self.0
+    }
 }
 
-fn differing_answers(kept: &Trajectory, again: &Trajectory) -> usize {
-    let pairs = kept.steps.iter().zip(&again.steps);
-    pairs.filter(|(one, other)| one.observations != other.observations).count() + kept.steps.len().abs_diff(again.steps.len())
+fn kept_answers(kept: &Trajectory) -> Result<Client, String> {
+    let answers = Endpoint::Script(Scripted::new(Script::of(kept.answers()), RestartOn::Never));
+    let (name, parse_tool_calls) = (kept.frognano.model.clone(), kept.frognano.parse_tool_calls);
+    Client::new(answers, Settings { name, parse_tool_calls, ..Settings::default() }).map_err(|error| error.to_string())
+}
+
+fn read(folder: &Path) -> Result<(Order, Checkpoint, Finished), String> {
+    let (order, checkpoint) = Order::read(folder)?;
+    let report: Option<Report> = std::fs::read(folder.join("report.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let trajectory = read_trajectory(folder).map_err(|why| not_ended(report.as_ref(), &why))?;
+    match trajectory.exit_reason {
+        None => return Err(not_ended(None, "trajectory.json says so")),
+        Some(reason @ (ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError)) => {
+            let why = trajectory.error.as_deref().unwrap_or(&trajectory.frognano.ending);
+            return Err(format!("a fault broke the run off before it made a patch ({}: {why}); --resume goes on with it", reason.name()));
+        }
+        Some(_) => {}
+    }
+    let journal = std::fs::read(folder.join("kept/journal.jsonl")).ok().and_then(|text| Kept::read(&text));
+    let patch = std::fs::read(folder.join("patch.diff")).ok();
+    Ok((order, checkpoint, Finished { trajectory, patch, report, journal: journal.map(|kept| kept.trajectory) }))
+}
+
+fn read_trajectory(folder: &Path) -> Result<Trajectory, String> {
+    let text = std::fs::read(folder.join("trajectory.json")).map_err(|error| format!("trajectory.json: {error}"))?;
+    serde_json::from_slice(&text).map_err(|error| format!("trajectory.json: {error}"))
+}
+
+fn not_ended(report: Option<&Report>, why: &str) -> String {
+    match report.filter(|report| matches!(report.outcome.as_str(), "no_patch" | "refused")) {
+        Some(report) => {
+            format!(
+                "the run ended before the model was asked ({} {}), so there is nothing to repeat ({why})",
+                report.outcome, report.reason
+            )
+        }
+        None => format!("the run has not ended ({why}); --resume goes on with it"),
+    }
 }

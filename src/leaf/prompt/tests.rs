@@ -90,6 +90,44 @@ fn joiners_stay_where_they_are_spelling() {
 }
 
 #[test]
+fn an_ordinary_text_passes_byte_for_byte() {
+    for text in [
+        "Steps:\n\n1. run `x --flag`\n2. see\n\n```python\nassert f(\"a\\tb\") == 1  # @dev, fixes #12\n```\n\n/close | a | **b** &amp; <b>c</b>",
+        "При пустом вводе программа падает.\n\t日本語のテキスト、العربية، हिन्दी, ไทย, Tiếng Việt, ❤\u{fe0f} 👩\u{200d}💻",
+        "[docs](https://example.com/a_b?c=d#e) and https://example.com, ~~struck~~, - [ ] task",
+    ] {
+        assert_eq!(body(text), text);
+        let task = task("T", text);
+        assert!(!task.had_hidden_text() && task.cut_characters == 0 && task.images == 0 && task.has_words);
+    }
+}
+
+#[test]
+fn images_are_counted_and_a_body_of_nothing_else_is_known() {
+    for (text, images, has_words) in [
+        ("![screen](https://x/1.png)\n<img src='https://x/2.png'>", 2, false),
+        ("<p align=center>\n<IMG width=9 src=x>\n</p>", 1, false),
+        ("It looks so: ![a](b)", 1, true),
+        ("`![a](b)`", 0, true),
+        ("```\n<img>\n```", 0, true),
+        ("", 0, false),
+    ] {
+        let task = task("T", text);
+        assert_eq!((task.images, task.has_words), (images, has_words), "{text}");
+    }
+    assert_eq!(body("![a](b)"), "![a](b)", "the address stays");
+}
+
+#[test]
+fn a_body_of_the_greatest_length_that_forges_take_is_read_in_any_language() {
+    for letter in ["x", "ü", "日", "👩", "\u{202e}", "<!--", "`", "[a]: b\n"] {
+        let long = letter.repeat(65_536 / letter.chars().count());
+        let task = task("T", &long);
+        assert!(task.text.chars().count() <= 60_100, "{letter}");
+    }
+}
+
+#[test]
 fn a_long_body_keeps_its_head_and_its_tail_and_says_what_is_missing() {
     let long = format!("{}{}{}", "h".repeat(45_000), "ü".repeat(1_234), "t".repeat(15_000));
     let task = task("T", &long);

@@ -1,0 +1,68 @@
+//! Characters that nobody sees: what hides in a text must reach neither the model nor a reader of ours.
+
+/// The text without characters that have no width of their own, turn its direction, or control a terminal; and how many there were. Tabs and
+/// newlines stay, and so do joiners and variation selectors where they are spelling: in Persian, in Indian languages, in emoji.
+#[must_use]
+pub fn without_hidden(text: &str) -> (String, usize) {
+    let mut kept = String::with_capacity(text.len());
+    let mut hidden = 0;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let (before, after) = (kept.chars().next_back(), characters.peek().copied());
+        let is_spelling = match character {
+            '\u{200c}' | '\u{200d}' => before.is_some_and(is_joined) && after.is_some_and(is_joined),
+            '\u{fe00}'..='\u{fe0f}' => before.is_some_and(may_vary),
+            _ => !is_hidden(character),
+        };
+        if is_spelling {
+            kept.push(character);
+        } else {
+            hidden += 1;
+        }
+    }
+    (kept, hidden)
+}
+
+fn is_joined(character: char) -> bool {
+    !character.is_ascii() && !is_hidden(character)
+}
+
+/// One selector a character, so that none can carry a message: after an emoji, a letter of another script, or the base of a keycap.
+fn may_vary(before: char) -> bool {
+    let has_one = matches!(before, '\u{fe00}'..='\u{fe0f}');
+    !has_one && (is_joined(before) || matches!(before, '0'..='9' | '#' | '*'))
+}
+
+/// Controls but tab and newline, characters without a width, fillers, bidirectional controls, and tags.
+fn is_hidden(character: char) -> bool {
+    match character {
+        '\t' | '\n' => false,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{ffa0}' => true,
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_hidden;
+
+    #[test]
+    fn what_is_spelling_stays_and_what_hides_goes() {
+        for text in ["plain ü 日本\n\ttext", "می\u{200c}خواهم 👩\u{200d}💻", "❤\u{fe0f} 1\u{fe0f}\u{20e3}", ""] {
+            assert_eq!(without_hidden(text), (text.to_owned(), 0), "{text:?}");
+        }
+        for (text, seen) in [
+            ("a\u{200b}b\u{202e}c\u{2066}", "abc"),
+            ("pass\u{200d}word", "password"),
+            ("a\u{fe0f}", "a"),
+            ("❤\u{fe0f}\u{fe01}\u{fe02}", "❤\u{fe0f}"),
+            ("\u{e0041}\u{e0042}x\u{1b}[0m\u{7f}", "x[0m"),
+            ("\u{3164}\u{ffa0}\u{34f}\r", ""),
+        ] {
+            let hidden = text.chars().count() - seen.chars().count();
+            assert_eq!(without_hidden(text), (seen.to_owned(), hidden), "{text:?}");
+        }
+    }
+}
