@@ -1,5 +1,7 @@
 //! The only place that builds the concrete parts from the configuration and wires them.
 
+pub mod doctor;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
+use crate::config::{Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Ears, Forge, Inbound, OwnAccounts, gitea, github, gitlab};
 use crate::git::{Git, Mirrors, which};
@@ -105,8 +107,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         }
     };
     let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
-    let database = file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", data.join("frognano.sqlite").display()));
-    let store = Store::open(&database).await.map_err(|error| one(format!("[service] database: {error}")))?;
+    let store = Store::open(&database(file)).await.map_err(|error| one(format!("[service] database: {error}")))?;
     let listen = &file.service.listen;
     let listener = TcpListener::bind(listen).await.map_err(|error| one(format!("[service] listen: {listen}: {error}")))?;
     let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
@@ -198,8 +199,23 @@ pub async fn assemble(
         limits,
         runs: data.join("runs"),
         workspace_bytes: file.sandbox.workspace_bytes,
+        forges: file.forges.iter().map(|forge| (forge.name.clone(), rules(forge))).collect(),
+        no_rules: pipeline::ForgeRules::default(),
     };
     Ok(Parts { mirrors, sandboxes, model, clock, settings })
+}
+
+fn database(file: &File) -> String {
+    file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", file.service.data.join("frognano.sqlite").display()))
+}
+
+fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {
+    pipeline::ForgeRules {
+        allowed_users: forge.allowed_users.clone(),
+        allowed_teams: forge.allowed_teams.clone(),
+        reviewers: forge.reviewers.clone(),
+        draft_fallback: forge.draft_fallback,
+    }
 }
 
 fn preset(file: &File) -> Result<Preset, Vec<String>> {
@@ -243,7 +259,11 @@ pub(crate) fn model_settings(file: &File) -> model::Settings {
 
 /// The addresses that the service itself reaches, the forges and the model: a sandbox must prove that it does not.
 async fn reachable_for_us(file: &File) -> Vec<Target> {
-    let urls = file.forges.iter().flat_map(|forge| [forge.url.clone(), forge.api_base()]).chain([file.model.url.clone()]);
+    let urls = file
+        .forges
+        .iter()
+        .flat_map(|forge| [forge.url.clone(), forge.service_url().clone(), forge.api_base()])
+        .chain([file.model.url.clone()]);
     let mut targets = Vec::new();
     for url in urls {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
@@ -306,16 +326,24 @@ fn forge(
     let settings = crate::forge::Settings {
         name: entry.name.clone(),
         api_base: entry.api_base(),
-        git_base: entry.url.clone(),
-        token: secrets.token.clone(),
+        git_base: entry.service_url().clone(),
+        web_base: entry.internal_url.as_ref().map(|_| entry.url.clone()),
+        token: match &secrets.access {
+            Access::Token(token) => token.clone(),
+            Access::App { .. } => secrecy::SecretString::default(),
+        },
         ca_bundle: read_ca(entry.ca_file.as_deref())?,
         ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
         pause: Arc::new(crate::forge::Sleep),
+        clock: clock.clone(),
     };
     let ears = Ears { kind: entry.kind, name: entry.name.clone(), label: label.to_owned(), myself: myself.clone() };
     let ears = ears.believing(secrets.webhook.clone(), gitlab::Age::Fresh(clock.clone()))?;
     let hands: Arc<dyn Forge> = match entry.kind {
-        ForgeKind::Github => Arc::new(github::Client::new(settings)?),
+        ForgeKind::Github => Arc::new(match &secrets.access {
+            Access::Token(_) => github::Client::new(settings)?,
+            Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
+        }),
         ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
         ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
     };

@@ -32,8 +32,22 @@ pub struct Config {
 pub struct ForgeSecrets {
     /// The webhook secrets, several while they are rotated; never empty.
     pub webhook: Vec<SecretString>,
-    /// The token for the API and for git.
-    pub token: SecretString,
+    /// How the service gets in.
+    pub access: Access,
+}
+
+/// How the service gets into a forge, for the API and for git.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// With the token of an account.
+    Token(SecretString),
+    /// As a GitHub App.
+    App {
+        /// The App's client id, or its number.
+        id: String,
+        /// Its private key, in PEM form.
+        key: SecretString,
+    },
 }
 
 /// The file as written.
@@ -133,15 +147,33 @@ pub struct Forge {
     pub name: String,
     /// Its kind.
     pub kind: ForgeKind,
-    /// The address of the forge for git and for people, `https://git.example.com`.
+    /// The address of the forge for people, and for the service where `internal_url` is not given, `https://git.example.com`.
     pub url: Url,
-    /// The address of its API, where it is not the kind's own place below `url`.
+    /// The address that the service itself uses, for the API and for git, where it can't reach `url`.
+    pub internal_url: Option<Url>,
+    /// The address of its API, where it is not the kind's own place below `internal_url` or `url`.
     pub api_url: Option<Url>,
     /// Where the webhook secrets are; several while they are rotated.
     #[serde(default)]
     pub webhook_secrets: Vec<SecretSource>,
-    /// Where the token is.
-    pub token: SecretSource,
+    /// Where the token is; none for a GitHub App.
+    pub token: Option<SecretSource>,
+    /// The GitHub App's client id, or its number.
+    pub app_id: Option<String>,
+    /// Where the GitHub App's private key is, in PEM form.
+    pub app_key: Option<SecretSource>,
+    /// When given, a label counts only if one of these logins set it, or a member of `allowed_teams`; write access is needed besides.
+    #[serde(default)]
+    pub allowed_users: Vec<String>,
+    /// The same for the members of these teams, `organization/team`.
+    #[serde(default)]
+    pub allowed_teams: Vec<String>,
+    /// Who is asked to review where no CODEOWNERS says it: logins.
+    #[serde(default)]
+    pub reviewers: Vec<String>,
+    /// What is done where the forge makes no drafts.
+    #[serde(default)]
+    pub draft_fallback: DraftFallback,
     /// A PEM file with the certificates of a private authority.
     pub ca_file: Option<PathBuf>,
     /// Allows `http://` to another machine than this one. The token then crosses the network in the clear.
@@ -149,14 +181,31 @@ pub struct Forge {
     pub allow_plain_http: bool,
 }
 
+/// What is done where the forge makes no drafts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DraftFallback {
+    /// No pull request is opened.
+    #[default]
+    Refuse,
+    /// A ready one is opened, but only once a failing commit status says on its head that a person must review it.
+    ReviewStatus,
+}
+
 impl Forge {
+    /// The address that the service itself uses.
+    #[must_use]
+    pub fn service_url(&self) -> &Url {
+        self.internal_url.as_ref().unwrap_or(&self.url)
+    }
+
     /// The address of the API: as configured, or where this kind has it.
     #[must_use]
     pub fn api_base(&self) -> Url {
         if let Some(url) = &self.api_url {
             return url.clone();
         }
-        let mut url = self.url.clone();
+        let mut url = self.service_url().clone();
         let root = url.path().trim_end_matches('/').to_owned();
         match self.kind {
             ForgeKind::Github if url.host_str() == Some("github.com") => {

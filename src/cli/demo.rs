@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::app::{self, TimeIds};
-use crate::config::{Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets, SecretSource};
+use crate::config::{Access, Config, DraftFallback, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::demo::{self, Kind, model_server::ModelServer, project};
 use crate::domain::{Ids as _, Outcome, SystemClock};
 use crate::model::{RestartOn, Script, Scripted};
@@ -142,11 +142,21 @@ impl Demo {
             url: Url::parse(forge).map_err(|error| error.to_string())?,
             api_url: None,
             webhook_secrets: Vec::new(),
-            token: SecretSource::Env(String::new()),
+            internal_url: None,
+            token: None,
+            app_id: None,
+            app_key: None,
+            allowed_users: Vec::new(),
+            allowed_teams: Vec::new(),
+            reviewers: Vec::new(),
+            draft_fallback: DraftFallback::Refuse,
             ca_file: None,
             allow_plain_http: false,
         });
-        let secrets = ForgeSecrets { webhook: vec![SecretString::from(secret.to_owned())], token: SecretString::from(token.to_owned()) };
+        let secrets = ForgeSecrets {
+            webhook: vec![SecretString::from(secret.to_owned())],
+            access: Access::Token(SecretString::from(token.to_owned())),
+        };
         Ok(Config { file, forges: vec![secrets], model_key: None })
     }
 }

@@ -4,6 +4,7 @@
 //! `fix` adds 3 (no patch) and 4 (refused).
 
 mod demo;
+mod doctor;
 mod fix;
 mod progress;
 mod serve;
@@ -29,6 +30,8 @@ enum Command {
     Serve(serve::Serve),
     /// Show the whole way on this machine: a small built-in forge, a project with a bug, a scripted model.
     Demo(demo::Demo),
+    /// Look whether everything that a run needs is there.
+    Doctor(doctor::Doctor),
     /// Work on one local repository without any forge; nothing is pushed.
     Fix(Box<fix::Fix>),
     /// Look into deliveries of webhooks.
@@ -49,6 +52,7 @@ pub fn main() -> ExitCode {
         match arguments.command {
             Command::Serve(serve) => serve.run().await,
             Command::Demo(demo) => demo.run().await,
+            Command::Doctor(doctor) => doctor.run().await,
             Command::Fix(fix) => fix.run().await,
             Command::Webhook(webhook) => webhook.run(),
         }

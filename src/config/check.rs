@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::File;
+use super::{File, ForgeKind};
 
 impl File {
     /// Everything that is wrong, one sentence each.
@@ -34,7 +34,26 @@ impl File {
             demand(plain, format!("{place} name: letters, digits, - and _ only, since it stands in the webhook's address"));
             demand(self.forges.iter().take(at).all(|other| other.name != forge.name), format!("{place} name: given twice"));
             demand(!forge.webhook_secrets.is_empty(), format!("{place} webhook_secrets: none; without a secret anybody could start a run"));
-            for (key, url) in [("url", Some(&forge.url)), ("api_url", forge.api_url.as_ref())] {
+            let app = (forge.app_id.is_some(), forge.app_key.is_some());
+            match (forge.token.is_some(), app) {
+                (true, (false, false)) => {}
+                (false, (true, true)) => {
+                    demand(forge.kind == ForgeKind::Github, format!("{place} app_id: only GitHub has Apps; use token"));
+                }
+                (false, (false, false)) => demand(false, format!("{place} token: missing; or app_id and app_key for a GitHub App")),
+                (true, _) => demand(false, format!("{place} token: given beside app_id or app_key; use one of both ways")),
+                (false, _) => demand(false, format!("{place} app_id and app_key: an App needs both")),
+            }
+            for team in &forge.allowed_teams {
+                let parts = team.rsplit_once('/').filter(|(group, team)| !group.is_empty() && !team.is_empty());
+                demand(parts.is_some(), format!("{place} allowed_teams: {team:?} is not organization/team"));
+            }
+            for name in forge.allowed_users.iter().chain(&forge.reviewers) {
+                demand(!name.trim().is_empty(), format!("{place} allowed_users and reviewers: an empty name"));
+            }
+            for (key, url) in
+                [("url", Some(&forge.url)), ("internal_url", forge.internal_url.as_ref()), ("api_url", forge.api_url.as_ref())]
+            {
                 if let Some(url) = url {
                     demand(is_web(url), format!("{place} {key}: {url} is no http(s) address"));
                     demand(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Config, File, Forge, ForgeSecrets, Guard, Model, Repositories, Run, Sandbox, SecretSource, Service};
+use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Repositories, Run, Sandbox, SecretSource, Service};
 
 impl Config {
     /// Reads and checks a file and the secrets that it names.
@@ -62,12 +62,7 @@ fn parse_every_section(text: &str) -> Result<File, Vec<String>> {
             "forge" => match value.as_array() {
                 Some(forges) => {
                     for (at, forge) in forges.iter().enumerate() {
-                        every_key::<Forge>(
-                            forge,
-                            &format!("[[forge]] number {}", at + 1),
-                            &["name", "kind", "url", "token"],
-                            &mut complaints,
-                        );
+                        every_key::<Forge>(forge, &format!("[[forge]] number {}", at + 1), &["name", "kind", "url"], &mut complaints);
                     }
                 }
                 None => complaints.push("[forge]: write [[forge]], one a forge".to_owned()),
@@ -109,8 +104,12 @@ fn read_secrets(forge: &Forge, folder: &Path, complaints: &mut Vec<String>) -> O
         source.read(folder).map_err(|why| complaints.push(format!("[[forge]] {:?} {what}: {why}", forge.name))).ok()
     };
     let webhook = forge.webhook_secrets.iter().filter_map(|source| read(source, "webhook_secrets")).collect();
-    let token = read(&forge.token, "token")?;
-    Some(ForgeSecrets { webhook, token })
+    let access = match (&forge.token, &forge.app_id, &forge.app_key) {
+        (Some(token), None, None) => Access::Token(read(token, "token")?),
+        (None, Some(id), Some(key)) => Access::App { id: id.clone(), key: read(key, "app_key")? },
+        _ => return None,
+    };
+    Some(ForgeSecrets { webhook, access })
 }
 
 impl File {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here does input or output, knows a clock, or imports another room: what is true here is true on every forge, database and sandbox.
 
+mod check;
 mod event;
 mod explanation;
 mod hidden;
@@ -12,6 +13,7 @@ mod policy;
 mod test_paths;
 mod test_run;
 
+pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use explanation::Explanation;
 pub use hidden::without_hidden;

@@ -28,6 +28,8 @@ pub enum Refusal {
     Confidential,
     /// The label was set by somebody without write access.
     NoWriteAccess,
+    /// The label was set by somebody who is not on the administrator's list.
+    NotAllowed,
     /// The label was set by a bot.
     ActorIsBot,
     /// The repository is archived.
@@ -40,11 +42,12 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every refusal.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::IssueClosed,
         Self::IsPullRequest,
         Self::Confidential,
         Self::NoWriteAccess,
+        Self::NotAllowed,
         Self::ActorIsBot,
         Self::RepositoryArchived,
         Self::ActorUnknown,
@@ -59,6 +62,7 @@ impl Refusal {
             Self::IsPullRequest => "is_pull_request",
             Self::Confidential => "confidential",
             Self::NoWriteAccess => "no_write_access",
+            Self::NotAllowed => "not_allowed",
             Self::ActorIsBot => "actor_is_bot",
             Self::RepositoryArchived => "repository_archived",
             Self::ActorUnknown => "actor_unknown",

@@ -1,5 +1,6 @@
 //! Where requests go: always below the configured base, whatever a name in a payload looks like.
 
+use secrecy::SecretString;
 use url::Url;
 
 use super::{ForgeError, GitAccess, Settings};
@@ -35,13 +36,23 @@ pub(super) fn owner_and_name(repo: &RepoRef) -> Result<(&str, &str), ForgeError>
 }
 
 /// How git gets in. For a path that is none, the address is the base alone, where git finds no repository.
-pub(super) fn git_access(settings: &Settings, repo: &RepoRef, username: &str) -> GitAccess {
+pub(super) fn git_access(settings: &Settings, repo: &RepoRef, username: &str, token: SecretString) -> GitAccess {
     let url = owner_and_name(repo).ok().and_then(|(owner, name)| below(&settings.git_base, [owner, &format!("{name}.git")]));
     GitAccess {
         url: url.unwrap_or_else(|| settings.git_base.clone()).to_string(),
         username: username.to_owned(),
-        token: settings.token.clone(),
+        token,
         ca_file: settings.ca_file.clone(),
+    }
+}
+
+/// A link as people can follow it: forges that build links from the address they were asked at would else show ours.
+pub(super) fn for_people(settings: &Settings, link: &str) -> String {
+    let (Some(web), Ok(link_url)) = (&settings.web_base, Url::parse(link)) else { return link.to_owned() };
+    let ours = settings.git_base.as_str().trim_end_matches('/');
+    match link_url.as_str().strip_prefix(ours).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        Some(rest) => format!("{}{rest}", web.as_str().trim_end_matches('/')),
+        None => link.to_owned(),
     }
 }
 

@@ -11,8 +11,6 @@ use time::format_description::well_known::Rfc2822;
 use super::ForgeError;
 
 const LONGEST_MESSAGE: usize = 200;
-/// GitHub's advice for limits that come without a time.
-const LIMIT_WITHOUT_A_TIME: Duration = Duration::from_mins(1);
 
 /// One answer, read to its end.
 #[derive(Debug)]
@@ -34,21 +32,28 @@ pub(super) enum Trouble {
         /// How long the forge asks us to wait.
         wait: Option<Duration>,
     },
+    /// A limit on the number of calls was hit: nothing was done, and nobody should ask before its time.
+    Limited {
+        /// What happened.
+        message: String,
+        /// How long the forge asks us to wait, if it says so.
+        wait: Option<Duration>,
+    },
 }
 
 impl Answer {
-    /// The trouble with this answer to `what`; none for success.
-    pub(super) fn trouble(&self, what: &str) -> Option<Trouble> {
+    /// The answer itself when it is a success, else the trouble with this answer to `what`.
+    pub(super) fn trouble(self, what: &str) -> Result<Self, Trouble> {
         if self.status.is_success() {
-            return None;
+            return Ok(self);
         }
         let what = what.to_owned();
         let message = format!("status {}: {}", self.status.as_u16(), self.message());
-        Some(match self.status.as_u16() {
+        Err(match self.status.as_u16() {
             300..=399 => Trouble::Final(ForgeError::NotFound { what: self.moved(&what) }),
             404 | 410 => Trouble::Final(ForgeError::NotFound { what }),
-            429 => Trouble::Later { message, wait: Some(self.wait().unwrap_or(LIMIT_WITHOUT_A_TIME)) },
-            403 if self.is_limit() => Trouble::Later { message, wait: Some(self.wait().unwrap_or(LIMIT_WITHOUT_A_TIME)) },
+            429 => Trouble::Limited { message, wait: self.wait() },
+            403 if self.is_limit() => Trouble::Limited { message, wait: self.wait() },
             401 | 403 => Trouble::Final(ForgeError::Denied { what, message }),
             408 | 500..=599 => Trouble::Later { message, wait: self.wait() },
             _ => Trouble::Final(ForgeError::Rejected { what, message }),
@@ -64,21 +69,40 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    fn is_limit(&self) -> bool {
-        self.headers.contains_key(RETRY_AFTER) || self.header("x-ratelimit-remaining") == Some("0") || self.message().contains("rate limit")
+    /// The allowance is used up: GitHub and GitLab say so by headers of their own names.
+    fn is_spent(&self) -> bool {
+        ["x-ratelimit-remaining", "ratelimit-remaining"].iter().any(|name| self.header(name).is_some_and(|left| left.trim() == "0"))
     }
 
-    /// How long the forge asks us to wait: `Retry-After` in seconds or as a date, else the end of its used-up limit. Dates count from
-    /// the answer's own, so that its clock need not agree with ours.
+    fn is_limit(&self) -> bool {
+        self.headers.contains_key(RETRY_AFTER) || self.is_spent() || self.message().contains("rate limit")
+    }
+
+    /// The forge's own time, in milliseconds since the epoch.
+    pub(super) fn time_ms(&self) -> Option<i64> {
+        Some(self.date()?.unix_timestamp() * 1000)
+    }
+
+    fn date(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::parse(self.header(DATE.as_str())?, &Rfc2822).ok()
+    }
+
+    /// How long the forge asks us to wait: `Retry-After` in seconds or as a date, else the end of its used-up allowance.
     fn wait(&self) -> Option<Duration> {
-        let now = self.header(DATE.as_str()).and_then(|text| OffsetDateTime::parse(text, &Rfc2822).ok());
-        let until = |then: OffsetDateTime| now.map(|now| Duration::try_from(then - now).unwrap_or_default());
-        if let Some(text) = self.header(RETRY_AFTER.as_str()) {
-            let seconds = text.trim().parse().ok().map(Duration::from_secs);
-            return seconds.or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok().and_then(until));
-        }
-        let reset = (self.header("x-ratelimit-remaining") == Some("0")).then(|| self.header("x-ratelimit-reset")).flatten()?;
-        until(OffsetDateTime::from_unix_timestamp(reset.trim().parse().ok()?).ok()?)
+        let Some(text) = self.header(RETRY_AFTER.as_str()) else { return self.spent_for() };
+        let seconds = text.trim().parse().ok().map(Duration::from_secs);
+        seconds.or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok().and_then(|then| self.until(then)))
+    }
+
+    /// For how long the allowance stays used up; none while something is left of it.
+    pub(super) fn spent_for(&self) -> Option<Duration> {
+        let reset = ["x-ratelimit-reset", "ratelimit-reset"].iter().find_map(|name| self.header(name)).filter(|_| self.is_spent())?;
+        self.until(OffsetDateTime::from_unix_timestamp(reset.trim().parse().ok()?).ok()?)
+    }
+
+    /// Times count from the answer's own, so that its clock need not agree with ours.
+    fn until(&self, then: OffsetDateTime) -> Option<Duration> {
+        Some(Duration::try_from(then - self.date()?).unwrap_or_default())
     }
 
     fn moved(&self, what: &str) -> String {
@@ -146,14 +170,15 @@ mod tests {
         Answer { status: StatusCode::from_u16(status).unwrap(), headers, body: body.as_bytes().to_vec() }
     }
 
-    fn kind(trouble: Option<Trouble>) -> &'static str {
+    fn kind(trouble: Result<Answer, Trouble>) -> &'static str {
         match trouble {
-            None => "good",
-            Some(Trouble::Later { .. }) => "later",
-            Some(Trouble::Final(ForgeError::NotFound { .. })) => "not found",
-            Some(Trouble::Final(ForgeError::Denied { .. })) => "denied",
-            Some(Trouble::Final(ForgeError::Rejected { .. })) => "rejected",
-            Some(Trouble::Final(_)) => "other",
+            Ok(_) => "good",
+            Err(Trouble::Later { .. }) => "later",
+            Err(Trouble::Limited { .. }) => "limited",
+            Err(Trouble::Final(ForgeError::NotFound { .. })) => "not found",
+            Err(Trouble::Final(ForgeError::Denied { .. })) => "denied",
+            Err(Trouble::Final(ForgeError::Rejected { .. })) => "rejected",
+            Err(Trouble::Final(_)) => "other",
         }
     }
 
@@ -175,7 +200,7 @@ mod tests {
             (413, "rejected"),
             (422, "rejected"),
             (423, "rejected"),
-            (429, "later"),
+            (429, "limited"),
             (500, "later"),
             (502, "later"),
             (503, "later"),
@@ -183,16 +208,16 @@ mod tests {
         for (status, wanted) in table {
             assert_eq!(kind(answer(status, &[], "{}").trouble("x")), wanted, "{status}");
         }
-        assert_eq!(kind(answer(403, &[("retry-after", "5")], "").trouble("x")), "later");
-        assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "0")], "").trouble("x")), "later");
+        assert_eq!(kind(answer(403, &[("retry-after", "5")], "").trouble("x")), "limited");
+        assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "0")], "").trouble("x")), "limited");
         assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "7")], "").trouble("x")), "denied");
         let secondary = r#"{"message": "You have exceeded a secondary rate limit."}"#;
-        assert_eq!(kind(answer(403, &[], secondary).trouble("x")), "later");
+        assert_eq!(kind(answer(403, &[], secondary).trouble("x")), "limited");
     }
 
     fn wait(status: u16, headers: &[(&str, &str)]) -> Option<Duration> {
         match answer(status, headers, "").trouble("x") {
-            Some(Trouble::Later { wait, .. }) => wait,
+            Err(Trouble::Later { wait, .. } | Trouble::Limited { wait, .. }) => wait,
             other => panic!("{other:?}"),
         }
     }
@@ -205,15 +230,16 @@ mod tests {
         assert_eq!(wait(503, &[date, ("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]), Some(Duration::ZERO));
         let spent = ("x-ratelimit-remaining", "0");
         assert_eq!(wait(403, &[date, spent, ("x-ratelimit-reset", "784111787")]), Some(Duration::from_secs(10)));
-        assert_eq!(wait(403, &[spent, ("x-ratelimit-reset", "784111787")]), Some(Duration::from_secs(60)));
-        assert_eq!(wait(429, &[("retry-after", "soon")]), Some(Duration::from_secs(60)));
+        assert_eq!(wait(429, &[date, ("ratelimit-remaining", "0"), ("ratelimit-reset", "784111787")]), Some(Duration::from_secs(10)));
+        assert_eq!(wait(403, &[spent, ("x-ratelimit-reset", "784111787")]), None);
+        assert_eq!(wait(429, &[("retry-after", "soon")]), None);
         assert_eq!(wait(500, &[]), None);
     }
 
     #[test]
     fn the_forges_words_are_short_and_plain() {
         let body = r#"{"message": "Validation Failed", "errors": [{"code": "custom", "message": "A pull request already exists for o:b."}, {"code": "missing"}, "plain"]}"#;
-        let Some(Trouble::Final(error)) = answer(422, &[], body).trouble("pull request") else { panic!() };
+        let Err(Trouble::Final(error)) = answer(422, &[], body).trouble("pull request") else { panic!() };
         assert_eq!(
             error.to_string(),
             "pull request: the forge does not accept it (status 422: Validation Failed; A pull request already exists for o:b.; missing; plain)"
@@ -240,7 +266,7 @@ mod tests {
     #[test]
     fn a_new_place_is_named_and_not_followed() {
         let moved = answer(301, &[("location", "https://elsewhere.example/x")], "").trouble("repository o/n");
-        let Some(Trouble::Final(error @ ForgeError::NotFound { .. })) = moved else { panic!() };
+        let Err(Trouble::Final(error @ ForgeError::NotFound { .. })) = moved else { panic!() };
         assert!(error.to_string().contains("https://elsewhere.example/x"));
     }
 }

@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-use super::http::{Pause, Settings};
-use crate::domain::RepoRef;
+use super::settings::{Pause, Settings};
+use crate::domain::{Clock, RepoRef};
 
 /// The token that must not be seen anywhere but in its header.
 pub(super) const TOKEN: &str = "token-of-the-tests";
@@ -52,6 +52,17 @@ pub(super) struct Canned {
     pauses: Arc<Mutex<Vec<Duration>>>,
 }
 
+/// The time of every canned answer, in milliseconds since the epoch.
+pub(super) const NOW_MS: i64 = 1_800_000_000_000;
+
+struct Standing;
+
+impl Clock for Standing {
+    fn now_ms(&self) -> i64 {
+        NOW_MS
+    }
+}
+
 struct Noted(Arc<Mutex<Vec<Duration>>>);
 
 #[async_trait]
@@ -71,10 +82,12 @@ impl Canned {
             name: "canned".into(),
             api_base: Url::parse(&base).unwrap(),
             git_base: Url::parse("https://forge.example/").unwrap(),
+            web_base: None,
             token: SecretString::from(TOKEN),
             ca_bundle: None,
             ca_file: None,
             pause: Arc::new(Noted(Arc::clone(&pauses))),
+            clock: Arc::new(Standing),
         };
         tokio::spawn(serve(listener, replies.into(), Arc::clone(&seen)));
         Self { settings, seen, pauses }

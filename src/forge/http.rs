@@ -1,16 +1,15 @@
 //! The one way in which a forge is asked over HTTP.
 //!
 //! What must hold: requests go below the configured base and nowhere else, no redirect is followed and no proxy of the environment used;
-//! the token is in one sensitive header and in no error, log or debug text; answers are capped; whatever creates something is sent once.
+//! the token is in one sensitive header and in no error, log or debug text; answers are capped; whatever creates something is sent once; a
+//! forge that names a time before which it wants no call gets none, whoever asks.
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Method, redirect};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
+use reqwest::{Certificate, Method, StatusCode, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,6 +18,11 @@ use url::Url;
 use super::ForgeError;
 use super::address::{below, check_base};
 use super::answer::{Answer, Trouble, shorten};
+use super::credentials::{Credentials, Fixed};
+use super::etags::Etags;
+use super::limits::Limits;
+use super::settings::{Pause, Settings};
+use crate::domain::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,54 +32,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Longer waits are the caller's: a job goes back to the queue meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const MOST_PAGES: usize = 50;
-
-/// How a call waits before it is tried again; tests hand in one that does not.
-#[async_trait]
-pub trait Pause: Send + Sync {
-    /// Returns after this time.
-    async fn pause(&self, time: Duration);
-}
-
-/// Waits by the runtime's timer.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sleep;
-
-#[async_trait]
-impl Pause for Sleep {
-    async fn pause(&self, time: Duration) {
-        tokio::time::sleep(time).await;
-    }
-}
-
-/// One configured forge, as its client needs it.
-#[derive(Clone)]
-pub struct Settings {
-    /// The name of its entry in the configuration.
-    pub name: String,
-    /// Where its API is: `https://HOST/api/v1`, `https://api.github.com`, `https://HOST/api/v3`.
-    pub api_base: Url,
-    /// What its repositories' paths are below of, for git: `https://HOST`.
-    pub git_base: Url,
-    /// The token of our account.
-    pub token: SecretString,
-    /// The certificates (PEM) that alone are trusted for the API, instead of the machine's own; for a private authority.
-    pub ca_bundle: Option<Vec<u8>>,
-    /// The file of these certificates, for git.
-    pub ca_file: Option<PathBuf>,
-    /// How to wait between tries.
-    pub pause: Arc<dyn Pause>,
-}
-
-impl std::fmt::Debug for Settings {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (api_base, git_base) = (self.api_base.as_str(), self.git_base.as_str());
-        out.debug_struct("Settings")
-            .field("name", &self.name)
-            .field("api_base", &api_base)
-            .field("git_base", &git_base)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Whether a call may be sent again when it is not known how the first one ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +64,11 @@ impl<'a> Call<'a> {
         Self { body: Some(body), ..self }
     }
 
+    /// With these parameters.
+    pub(super) fn asking(self, query: Vec<(&'static str, String)>) -> Self {
+        Self { query, ..self }
+    }
+
     /// It creates something, and must not be sent twice.
     pub(super) fn creating(self, body: Value) -> Self {
         Self { body: Some(body), repeat: Repeat::WouldCreateTwice, ..self }
@@ -137,12 +98,18 @@ pub(super) struct Rows<T> {
 pub(super) struct Http {
     client: reqwest::Client,
     base: Url,
-    token: SecretString,
+    header: HeaderName,
+    before: String,
+    credentials: Arc<dyn Credentials>,
     pause: Arc<dyn Pause>,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    etags: Option<Etags>,
+    writes: Option<tokio::sync::Mutex<()>>,
 }
 
 impl Http {
-    /// `scheme` is the word before the token in the `Authorization` header.
+    /// A client with the token of the settings; `scheme` is the word before it in the `Authorization` header.
     ///
     /// # Errors
     /// A sentence when the address, the token or the certificates can't be used.
@@ -161,17 +128,31 @@ impl Http {
         more: &[(&'static str, &'static str)],
     ) -> Result<Self, String> {
         let name = &settings.name;
-        check_base(name, &settings.api_base)?;
-        check_base(name, &settings.git_base)?;
         let token = settings.token.expose_secret();
         if token.is_empty() {
             return Err(format!("forge `{name}`: its token is empty"));
         }
-        let mut authorization = HeaderValue::from_str(&format!("{before}{token}"))
-            .map_err(|_| format!("forge `{name}`: its token has characters that no header may hold (a line end?)"))?;
-        authorization.set_sensitive(true);
-        let fixed = more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        let headers: HeaderMap = fixed.chain([(header, authorization)]).collect();
+        if HeaderValue::from_str(token).is_err() {
+            return Err(format!("forge `{name}`: its token has characters that no header may hold (a line end?)"));
+        }
+        let http = Self::with_credentials(settings, more, Arc::new(Fixed(settings.token.clone())))?;
+        Ok(Self { header, before: before.to_owned(), ..http })
+    }
+
+    /// A client whose bearer tokens come from elsewhere.
+    ///
+    /// # Errors
+    /// A sentence when the address or the certificates can't be used.
+    pub(super) fn with_credentials(
+        settings: &Settings,
+        more: &[(&'static str, &'static str)],
+        credentials: Arc<dyn Credentials>,
+    ) -> Result<Self, String> {
+        let name = &settings.name;
+        check_base(name, &settings.api_base)?;
+        check_base(name, &settings.git_base)?;
+        let headers: HeaderMap =
+            more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
 
         // Another part of the service may have chosen the same provider before.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -191,7 +172,28 @@ impl Http {
             builder = builder.tls_certs_only(certificates);
         }
         let client = builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))?;
-        Ok(Self { client, base: settings.api_base.clone(), token: settings.token.clone(), pause: Arc::clone(&settings.pause) })
+        Ok(Self {
+            client,
+            base: settings.api_base.clone(),
+            header: AUTHORIZATION,
+            before: "Bearer ".to_owned(),
+            credentials,
+            pause: Arc::clone(&settings.pause),
+            clock: Arc::clone(&settings.clock),
+            limits: Limits::default(),
+            etags: None,
+            writes: None,
+        })
+    }
+
+    /// Keeps answers with their `ETag`, for forges that give one.
+    pub(super) fn conditional(self) -> Self {
+        Self { etags: Some(Etags::default()), ..self }
+    }
+
+    /// Sends what changes something one after the other, as GitHub asks.
+    pub(super) fn one_write_at_a_time(self) -> Self {
+        Self { writes: Some(tokio::sync::Mutex::default()), ..self }
     }
 
     /// Reads something.
@@ -243,38 +245,73 @@ impl Http {
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
-        let mut attempt = 1;
+        let _turn = match &self.writes {
+            Some(writes) if call.method != Method::GET => Some(writes.lock().await),
+            _ => None,
+        };
+        let (mut attempt, mut renewed) = (1, false);
         loop {
-            let (trouble, sent) = match self.once(call, url.clone()).await {
-                Ok(answer) => match answer.trouble(what) {
-                    None => return Ok(answer),
-                    Some(trouble) => (trouble, true),
-                },
-                Err(failure) => failure,
+            self.respect_limits(what).await?;
+            let token = self.credentials.token(call.path).await?;
+            let hidden = |error: ForgeError| without_token(error, &token);
+            let (trouble, sent) = match self.once(call, url.clone(), &token).await {
+                Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && !renewed => {
+                    renewed = true;
+                    if self.credentials.refused(&token, answer.time_ms()).await {
+                        continue;
+                    }
+                    (answer.trouble(what), true)
+                }
+                Ok(answer) => (answer.trouble(what), true),
+                Err((trouble, sent)) => (Err(trouble), sent),
             };
-            let (message, asked) = match trouble {
-                Trouble::Final(error) => return Err(self.without_token(error)),
-                Trouble::Later { message, wait } => (message, wait),
+            let (message, asked, limited) = match trouble {
+                Ok(answer) => return Ok(answer),
+                Err(Trouble::Final(error)) => return Err(hidden(error)),
+                Err(Trouble::Later { message, wait }) => (message, wait, false),
+                Err(Trouble::Limited { message, wait }) => {
+                    let wait = self.limits.hit(self.clock.now_ms(), wait);
+                    (message, Some(wait), true)
+                }
             };
-            let wait = asked.unwrap_or(FIRST_WAIT * 2_u32.pow(attempt - 1));
+            let wait = asked.unwrap_or_else(|| self.pause.spread(FIRST_WAIT * 2_u32.pow(attempt - 1)));
             let may_repeat = call.repeat == Repeat::Harmless || !sent;
-            tracing::debug!(what, attempt, message = self.hidden(&message), "the forge does not answer as it should");
+            tracing::debug!(what, attempt, message = hide(&message, &token), "the forge does not answer as it should");
             if attempt == ATTEMPTS || !may_repeat || wait > LONGEST_WAIT {
-                let retry_after_ms = asked.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-                return Err(self.without_token(ForgeError::Unavailable { what: what.clone(), message, retry_after_ms }));
+                return Err(hidden(ForgeError::Unavailable { what: what.clone(), message, retry_after_ms: asked.map(millis) }));
             }
-            self.pause.pause(wait).await;
+            if !limited {
+                self.pause.pause(wait).await;
+            }
             attempt += 1;
         }
     }
 
+    /// Waits until the forge wants calls again; a long wait is the caller's.
+    async fn respect_limits(&self, what: &str) -> Result<(), ForgeError> {
+        let wait = self.limits.wait(self.clock.now_ms());
+        if wait > LONGEST_WAIT {
+            let message = "its limit on the number of calls is used up".to_owned();
+            return Err(ForgeError::Unavailable { what: what.to_owned(), message, retry_after_ms: Some(millis(wait)) });
+        }
+        if !wait.is_zero() {
+            self.pause.pause(wait).await;
+        }
+        Ok(())
+    }
+
     /// One try; a failure says whether the request may have reached the forge.
-    async fn once(&self, call: &Call<'_>, url: Url) -> Result<Answer, (Trouble, bool)> {
+    async fn once(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
         let broken = |error: reqwest::Error| {
             let sent = !error.is_connect();
             (Trouble::Later { message: shorten(&causes(&error.without_url())), wait: None }, sent)
         };
-        let mut request = self.client.request(call.method.clone(), url);
+        let address = url.to_string();
+        let etags = self.etags.as_ref().filter(|_| call.method == Method::GET);
+        let mut request = self.client.request(call.method.clone(), url).header(self.header.clone(), self.authorization(call, token)?);
+        if let Some(tag) = etags.and_then(|etags| etags.tag(&address)) {
+            request = request.header(IF_NONE_MATCH, tag);
+        }
         if let Some(body) = &call.body {
             request = request.json(body);
         }
@@ -288,28 +325,48 @@ impl Http {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, headers, body })
-    }
-
-    fn hidden(&self, text: &str) -> String {
-        text.replace(self.token.expose_secret(), "[token]")
-    }
-
-    /// The same error, should the forge have repeated our token in its answer.
-    fn without_token(&self, mut error: ForgeError) -> ForgeError {
-        match &mut error {
-            ForgeError::NotFound { what } => *what = self.hidden(what),
-            ForgeError::Denied { message, .. }
-            | ForgeError::Rejected { message, .. }
-            | ForgeError::Unavailable { message, .. }
-            | ForgeError::Unreadable { message, .. } => *message = self.hidden(message),
+        let answer = Answer { status, headers, body };
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            self.limits.answered(self.clock.now_ms(), answer.spent_for());
         }
-        error
+        Ok(match etags {
+            Some(etags) => etags.settle(&address, answer),
+            None => answer,
+        })
+    }
+
+    fn authorization(&self, call: &Call<'_>, token: &SecretString) -> Result<HeaderValue, (Trouble, bool)> {
+        let mut value = HeaderValue::from_str(&format!("{}{}", self.before, token.expose_secret())).map_err(|_| {
+            let message = "the token has characters that no header may hold".to_owned();
+            (Trouble::Final(ForgeError::Denied { what: call.what.clone(), message }), false)
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
     }
 }
 
+fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn hide(text: &str, token: &SecretString) -> String {
+    text.replace(token.expose_secret(), "[token]")
+}
+
+/// The same error, should the forge have repeated our token in its answer.
+fn without_token(mut error: ForgeError, token: &SecretString) -> ForgeError {
+    match &mut error {
+        ForgeError::NotFound { what } => *what = hide(what, token),
+        ForgeError::Denied { message, .. }
+        | ForgeError::Rejected { message, .. }
+        | ForgeError::Unavailable { message, .. }
+        | ForgeError::Unreadable { message, .. } => *message = hide(message, token),
+    }
+    error
+}
+
 /// The answer as the wanted type. The complaint names a missing field, but repeats no value: it may be anybody's text.
-fn read<T: DeserializeOwned>(what: &str, answer: &Answer) -> Result<T, ForgeError> {
+pub(super) fn read<T: DeserializeOwned>(what: &str, answer: &Answer) -> Result<T, ForgeError> {
     serde_json::from_slice(&answer.body).map_err(|error| {
         let text = error.to_string();
         let message = match (text.starts_with("missing field"), error.is_data()) {

@@ -194,3 +194,89 @@ async fn a_private_authority_is_trusted_only_where_it_is_configured() {
     let error = ask(None).await.unwrap_err();
     assert!(matches!(&error, ForgeError::Unavailable { message, .. } if message.contains("certificate")), "{error:?}");
 }
+
+#[tokio::test]
+async fn who_asks_after_a_limit_waits_as_well_and_does_not_ask() {
+    let late = |seconds: &str| Reply::Answer(429, vec![("retry-after", seconds.to_owned())], vec![]);
+    let canned = Canned::new(vec![late("3600"), answer(200, "{}")]).await;
+    let http = http(&canned);
+    for _ in 0..2 {
+        let error = http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap_err();
+        assert!(matches!(error, ForgeError::Unavailable { retry_after_ms: Some(3_600_000), .. }), "{error:?}");
+    }
+    assert_eq!((canned.lines().len(), canned.pauses()), (1, vec![]));
+}
+
+#[tokio::test]
+async fn the_last_call_of_an_allowance_is_answered_and_the_next_one_waits_for_its_end() {
+    let date = httpdate(0);
+    let headers = vec![("date", date), ("x-ratelimit-remaining", "0".to_owned()), ("x-ratelimit-reset", "20".to_owned())];
+    let canned = Canned::new(vec![Reply::Answer(200, headers, b"{}".to_vec()), answer(200, "{}")]).await;
+    let http = http(&canned);
+    for _ in 0..2 {
+        http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap();
+    }
+    assert_eq!((canned.lines().len(), canned.pauses()), (2, vec![20]));
+}
+
+fn httpdate(seconds: i64) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).unwrap();
+    time.format(&time::format_description::well_known::Rfc2822).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_still_holds_is_not_sent_again() {
+    let tagged = Reply::Answer(200, vec![("etag", "W/\"1\"".to_owned())], b"[1]".to_vec());
+    let canned = Canned::new(vec![tagged, answer(304, ""), answer(200, "[2]")]).await;
+    let http = http(&canned).conditional();
+    for expected in [json!([1]), json!([1]), json!([2])] {
+        assert_eq!(http.get::<Value>("thing".to_owned(), &["thing"]).await.unwrap(), expected);
+    }
+    let sent = canned.seen().iter().map(|seen| seen.header("if-none-match").map(str::to_owned)).collect::<Vec<_>>();
+    assert_eq!(sent, [None, Some("W/\"1\"".to_owned()), Some("W/\"1\"".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_changes_something_is_sent_one_after_the_other_where_the_forge_asks_for_it() {
+    for (one_at_a_time, at_once) in [(false, 2), (true, 1)] {
+        let (settings, most) = counting().await;
+        let http = Http::new(&settings, "token", &[]).unwrap();
+        let http = if one_at_a_time { http.one_write_at_a_time() } else { http };
+        let write = || async { http.send(&Call::new("thing".to_owned(), Method::PATCH, &["thing"]).with(json!({}))).await.map(drop) };
+        let (first, second) = tokio::join!(write(), write());
+        assert_eq!((first.is_ok(), second.is_ok()), (true, true));
+        assert_eq!(most.load(std::sync::atomic::Ordering::Relaxed), at_once);
+    }
+}
+
+/// A server that answers a request once another one has come as well, or none has for a while; it counts how many there were at once.
+async fn counting() -> (Settings, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Canned::new(vec![]).await.settings;
+    settings.api_base = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    let (most, now, second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let counted = Arc::clone(&most);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (most, now, second) = (Arc::clone(&counted), Arc::clone(&now), Arc::clone(&second));
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let here = now.fetch_add(1, Ordering::Relaxed) + 1;
+                most.fetch_max(here, Ordering::Relaxed);
+                if here == 2 {
+                    second.notify_one();
+                } else {
+                    let _ = tokio::time::timeout(Duration::from_millis(200), second.notified()).await;
+                }
+                now.fetch_sub(1, Ordering::Relaxed);
+                let _ = stream.write_all(b"HTTP/1.1 200 X\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}").await;
+            });
+        }
+    });
+    (settings, most)
+}

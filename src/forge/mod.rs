@@ -7,15 +7,20 @@ mod address;
 mod answer;
 #[cfg(test)]
 mod canned;
+mod credentials;
 mod ears;
+mod etags;
+mod examine;
 mod find;
 pub mod gitea;
 pub mod github;
 pub mod gitlab;
 mod http;
+mod limits;
 mod own;
 mod payload;
 mod rows;
+mod settings;
 mod signature;
 
 use std::path::PathBuf;
@@ -23,11 +28,12 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use crate::domain::{Actor, Event, Issue, Permission, RepoRef};
+use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef};
 
 pub use ears::Ears;
-pub use http::{Pause, Settings, Sleep};
+pub use examine::Examination;
 pub use own::OwnAccounts;
+pub use settings::{Pause, Settings, Sleep};
 pub use signature::{Unproved, VerifiedDelivery, hmac_sha256_hex};
 
 /// The headers of a delivery: names in lower case, looked up by [`Headers::get`].
@@ -214,6 +220,21 @@ pub enum ForgeError {
     },
 }
 
+fn not_here(what: String) -> ForgeError {
+    ForgeError::Rejected { what, message: "this kind of forge is not asked for it".to_owned() }
+}
+
+/// A status on a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitStatus {
+    /// Whose word it is, like `frognano/human-review`.
+    pub context: &'static str,
+    /// False: it fails, and holds a merge back where the forge demands it.
+    pub passed: bool,
+    /// One sentence, at most 140 characters.
+    pub description: &'static str,
+}
+
 /// What we ask of a forge. One implementation serves one configured entry.
 #[async_trait]
 pub trait Forge: Send + Sync {
@@ -243,8 +264,8 @@ pub trait Forge: Send + Sync {
     async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError>;
     /// Closes a pull request (used when the forge would not make it a draft).
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
-    /// How git reads and writes the repository.
-    fn git_access(&self, repo: &RepoRef) -> GitAccess;
+    /// How git reads and writes the repository, now: the token may run out within the hour.
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError>;
     /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
     async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
         self.add_label(repo, number, label).await
@@ -256,5 +277,27 @@ pub trait Forge: Send + Sync {
     /// All comments on a pull request, oldest first.
     async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
         self.comments(repo, number).await
+    }
+    /// Whether this person is a member of `organization/team` now; false also for a team that is not there.
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        Err(not_here(format!("whether {login} is in {team}")))
+    }
+    /// Asks one person, or one `organization/team`, to review a pull request.
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        Err(not_here(format!("a review of {number} of {} by {reviewer}", repo.path)))
+    }
+    /// Puts a status on a commit, in place of an earlier one of the same context.
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        Err(not_here(format!("the status {} on {commit} of {}", status.context, repo.path)))
+    }
+    /// What an administrator should know: of the forge, of our token, and of these repositories. Changes nothing.
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        let mut checks = Checks::of("forge");
+        checks.warn("examined", format!("forges of this kind are not examined yet ({} repositories)", examination.repositories.len()));
+        checks.done()
+    }
+    /// Opens a pull request that is ready, for who has said otherwise that it needs a review. Only for forges that refuse drafts outright.
+    async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
+        Err(not_here(format!("a ready pull request from {} of {}", pull_request.head, repo.path)))
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
     } else if !issue.open {
         Some(Refusal::IssueClosed)
     } else {
-        match may_not(asked, set.as_ref()).await? {
+        match may_not(work, asked, set.as_ref()).await? {
             None if work.checkpoint.base.is_none() && asked.episodes.text_is_disputed(&work.text).await? => Some(Refusal::TextDisputed),
             refusal => refusal,
         }
@@ -44,14 +44,18 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
     }
 }
 
-async fn may_not(asked: &Asked<'_>, set: Option<&LabelSet>) -> Result<Option<Refusal>, Stop> {
+async fn may_not(work: &Work<'_>, asked: &Asked<'_>, set: Option<&LabelSet>) -> Result<Option<Refusal>, Stop> {
     let Some(set) = set else { return Ok(Some(Refusal::ActorUnknown)) };
     let myself = asked.forge.myself().await?;
     if set.by.is_bot || set.by.id == myself.id {
         return Ok(Some(Refusal::ActorIsBot));
     }
     let permission = asked.forge.permission(asked.repo, &set.by.login).await?;
-    Ok((permission < Permission::Write).then_some(Refusal::NoWriteAccess))
+    if permission < Permission::Write {
+        return Ok(Some(Refusal::NoWriteAccess));
+    }
+    let allowed = work.parts.settings.rules_of(asked.repo).allow(asked.forge, &set.by.login).await?;
+    Ok((!allowed).then_some(Refusal::NotAllowed))
 }
 
 /// The same question once more before anything is pushed.
@@ -72,6 +76,11 @@ pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Resu
         && asked.forge.permission(asked.repo, by).await? < Permission::Write
     {
         return cancelled("who set the label has no write access any more");
+    }
+    if let Some(by) = &work.checkpoint.requested_by
+        && !work.parts.settings.rules_of(asked.repo).allow(asked.forge, by).await?
+    {
+        return cancelled("who set the label is not on the administrator's list any more");
     }
     Ok(())
 }

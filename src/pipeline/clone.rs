@@ -13,7 +13,7 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
     }
     let repository = asked.forge.repository(asked.repo).await?;
     let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
-    let access = asked.forge.git_access(&repository.repo);
+    let access = asked.forge.git_access(&repository.repo).await?;
     let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
     let start = start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await?;
     start.mirror.may_push(&remote, &start.base, &super::our_branch(work)).await?;

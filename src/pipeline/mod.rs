@@ -5,13 +5,16 @@
 
 mod admit;
 mod agent;
+mod allowed;
 mod changes;
 mod clone;
 mod judge;
 mod keep;
+mod reviewers;
 mod sandboxed;
 mod stop;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +33,7 @@ use crate::publish::{self, Destination, text};
 use crate::sandbox::Sandboxes;
 use crate::store::Checkpoint;
 
+pub use allowed::ForgeRules;
 pub use keep::KeepLimits;
 pub use stop::Stop;
 
@@ -86,6 +90,18 @@ pub struct Settings {
     pub runs: PathBuf,
     /// The largest tree that fits a sandbox, in bytes.
     pub workspace_bytes: u64,
+    /// What holds on each forge, by its name in the configuration.
+    pub forges: HashMap<String, ForgeRules>,
+    /// What holds on a forge that is not there.
+    pub no_rules: ForgeRules,
+}
+
+impl Settings {
+    /// What holds on the forge of this repository.
+    #[must_use]
+    pub fn rules_of(&self, repo: &RepoRef) -> &ForgeRules {
+        self.forges.get(&repo.forge).unwrap_or(&self.no_rules)
+    }
 }
 
 /// Where a run writes down how far it is.
@@ -224,7 +240,10 @@ pub async fn start_from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<S
 async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidate: &Candidate) -> Result<Outcome, Stop> {
     work.enter(Stage::Publishing).await?;
     let branch = our_branch(work);
-    let to = Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch };
+    let reviewers = reviewers::of(work, asked, start).await?;
+    let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
+    let to =
+        Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch, reviewers: &reviewers, fallback };
     let title = text::title(&work.text.title, work.issue);
     let body = text::pull_request(&work.report, work.issue);
     let pull_request = publish::propose(&to, &candidate.patch, &start.mirror, &candidate.commit, &title, &body).await?;

@@ -90,6 +90,16 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
     cut(text)
 }
 
+/// The comment on a pull request about what the forge did not take: labels and requests for review.
+#[must_use]
+pub fn not_done(branch: &str, refused: &[String]) -> String {
+    let mut text = format!("{}\nThe pull request stands, but the forge did not take everything that goes with it:\n", marker(branch));
+    for why in refused {
+        write!(text, "\n- {}", inert(why)).ok();
+    }
+    cut(text)
+}
+
 /// Why a label was not taken up: one sentence with the rule and what to do.
 #[must_use]
 pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
@@ -100,6 +110,9 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
         Refusal::Confidential => "the issue is confidential, and a branch or pull request would show it".to_owned(),
         Refusal::NoWriteAccess => format!(
             "`{login}` set the label `{label}`, but the forge shows no write access of theirs to this repository; somebody who has it can take the label off and set it again"
+        ),
+        Refusal::NotAllowed => format!(
+            "`{login}` set the label `{label}` and may write here, but this service takes it only from the people and teams that its administrator has listed; one of them can take the label off and set it again"
         ),
         Refusal::ActorIsBot => format!("`{login}` is a bot; the label `{label}` must be set by a person"),
         Refusal::RepositoryArchived => "the repository is archived".to_owned(),

@@ -6,6 +6,7 @@
 
 mod deliveries;
 mod jobs;
+mod known;
 mod lease;
 
 use sqlx::AnyPool;

@@ -101,6 +101,8 @@ impl Person {
             ca_bundle: None,
             ca_file: None,
             pause: Arc::new(Sleep),
+            clock: Arc::new(SystemClock),
+            web_base: None,
         };
         let client: Box<dyn Forge> = match kind {
             Kind::Gitea | Kind::Forgejo => Box::new(gitea::Client::new(settings).unwrap()),
@@ -235,7 +237,7 @@ async fn make_repository(kind: Kind, maintainer: &Person) -> RepoRef {
 async fn push_the_sample(maintainer: &Person, repo: &RepoRef, folder: &Path) {
     let bare = folder.join("sample.git");
     project::make_bare(&bare).unwrap();
-    let access = maintainer.client.git_access(repo);
+    let access = maintainer.client.git_access(repo).await.unwrap();
     let credentials = format!("://{}:{}@", access.username, access.token.expose_secret());
     let remote = access.url.replacen("://", &credentials, 1);
     let mut git = tokio::process::Command::new("git");

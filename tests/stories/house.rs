@@ -30,10 +30,19 @@ pub struct House {
     pub folder: TempDir,
     clock: Arc<StoryClock>,
     settings: String,
+    /// Lines for the forge's entry in place of its token.
+    entry: Option<String>,
 }
 
 /// The machine's clock, moved on by hand where a story would have to wait.
 pub struct StoryClock(AtomicI64);
+
+impl StoryClock {
+    /// Moves it on.
+    pub fn pass(&self, milliseconds: i64) {
+        self.0.fetch_add(milliseconds, Ordering::Relaxed);
+    }
+}
 
 impl Clock for StoryClock {
     fn now_ms(&self) -> i64 {
@@ -65,7 +74,7 @@ impl House {
         project::put_on(&forge, folder.path(), SECRET, TOKEN).unwrap();
         let scripted = Scripted::new(Script::parse(script).unwrap(), RestartOn::Conversation);
         let (running, model) = (demo::start(forge).await.unwrap(), ModelServer::start(scripted).await.unwrap());
-        Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new() }
+        Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new(), entry: None }
     }
 
     /// Adds settings to the service's configuration: whole sections in TOML, and `key = value` lines of `[service]` first.
@@ -73,6 +82,17 @@ impl House {
         self.settings.push_str(settings);
         self.settings.push('\n');
         self
+    }
+
+    /// Adds lines to the forge's entry; those of an App take the place of the token.
+    pub fn forge_entry(mut self, lines: &str) -> Self {
+        self.entry.get_or_insert_default().push_str(&format!("{lines}\n"));
+        self
+    }
+
+    /// The clock of the service.
+    pub fn clock(&self) -> Arc<StoryClock> {
+        self.clock.clone()
     }
 
     pub fn forge(&self) -> &Forge {
@@ -99,14 +119,16 @@ impl House {
         let tools = format!("[sandbox]\ntools = {:?}\n", tools());
         let sections =
             if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };
+        let entry = self.entry.as_deref().unwrap_or_default();
         let text = format!(
             "[service]\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngrace_seconds = 1\n{settings}\n\
              [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\n\
-             webhook_secrets = [{{ file = \"webhook-secret\" }}]\ntoken = {{ file = \"token\" }}\n\
+             webhook_secrets = [{{ file = \"webhook-secret\" }}]\n{token}{entry}\
              [model]\nurl = \"{model}\"\nname = \"scripted\"\nretry_seconds = 1\nretries = 0\n\
              {sections}",
             data = self.folder.path().join("data"),
             settings = keys.trim_end(),
+            token = if entry.contains("app_id") { "" } else { "token = { file = \"token\" }\n" },
             forge = self.running.base_url,
             model = self.model.base_url,
         );
@@ -116,8 +138,12 @@ impl House {
 
     /// Starts the service in this process.
     pub async fn service(&self) -> Service {
-        let config = Config::load(&self.write_config()).unwrap();
-        let service = app::build_with(&config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
+        self.service_of(&Config::load(&self.write_config()).unwrap()).await
+    }
+
+    /// Starts the service of another configuration in this process.
+    pub async fn service_of(&self, config: &Config) -> Service {
+        let service = app::build_with(config, self.clock.clone(), Arc::new(TimeIds)).await.unwrap();
         service.open()
     }
 

@@ -123,6 +123,54 @@ fn the_annotated_example_is_loaded_and_its_defaults_are_the_defaults() {
 }
 
 #[test]
+fn the_examples_of_the_forges_pages_are_loaded_and_the_readme_links_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("secrets")).unwrap();
+    for secret in ["webhook", "token", "app.pem"] {
+        std::fs::write(folder.path().join("secrets").join(secret), "s3cret").unwrap();
+    }
+    for (page, examples) in [("github", 2), ("gitea", 1), ("forgejo", 1)] {
+        let path = format!("docs/forges/{page}.md");
+        assert!(readme.contains(&format!("({path})")), "{path}");
+        let text = std::fs::read_to_string(root.join(&path)).unwrap();
+        let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>();
+        assert_eq!(blocks.len(), examples, "{path}");
+        for block in blocks {
+            let whole = format!("{block}[model]\nurl = \"http://localhost/v1\"\nname = \"m\"\n");
+            let config = Config::parse(&whole, folder.path()).unwrap_or_else(|complaints| panic!("{path}: {complaints:?}"));
+            assert_eq!(config.file.forges.len(), 1, "{path}");
+        }
+    }
+}
+
+#[test]
+fn ways_in_that_do_not_fit_together_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |kind: &str, ways: &str| {
+        let text = format!(
+            "[[forge]]\nname = \"x\"\nkind = \"{kind}\"\nurl = \"https://h\"\nwebhook_secrets = [{{ env = \"PATH\" }}]\n{ways}\n\
+             [model]\nurl = \"http://localhost/v1\"\nname = \"m\"\n"
+        );
+        Config::parse(&text, folder.path()).err().map(|complaints| complaints.join("; ")).unwrap_or_default()
+    };
+    let app = "app_id = \"1\"\napp_key = { env = \"PATH\" }";
+    for (kind, ways, words) in [
+        ("github", String::new(), "token: missing"),
+        ("github", format!("token = {{ env = \"PATH\" }}\n{app}"), "use one of both ways"),
+        ("github", "app_id = \"1\"".to_owned(), "an App needs both"),
+        ("gitea", app.to_owned(), "only GitHub has Apps"),
+        ("github", format!("{app}\nallowed_teams = [\"fixers\"]"), "is not organization/team"),
+        ("github", format!("{app}\ninternal_url = \"http://10.0.0.1\""), "internal_url: http:// would send"),
+        ("github", app.to_owned(), ""),
+    ] {
+        let complaints = refused(kind, &ways);
+        assert!(if words.is_empty() { complaints.is_empty() } else { complaints.contains(words) }, "{ways}: {complaints}");
+    }
+}
+
+#[test]
 fn every_complaint_comes_at_once_with_status_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frognano.toml");

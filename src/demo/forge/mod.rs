@@ -14,6 +14,7 @@ mod kind;
 mod knobs;
 mod pages;
 mod people;
+mod reviews;
 mod setup;
 mod state;
 mod webhook;
@@ -28,9 +29,11 @@ use tokio::sync::{oneshot, watch};
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
+pub use github::Tried;
 pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
+pub use reviews::Status;
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Label, Pull, Repository, State, Token, User};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;
@@ -76,7 +79,7 @@ impl Forge {
         let mut state = self.state();
         let login = state.login(login)?;
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        state.tokens.insert(token.to_owned(), Token { login, scopes });
+        state.tokens.insert(token.to_owned(), Token { login, scopes, repositories: None, ends_ms: None });
         Ok(())
     }
 
@@ -175,6 +178,11 @@ impl Forge {
     /// Adds a failure; of several that fit, the first added strikes first.
     pub fn fail(&self, failure: Failure) {
         self.state().knobs.failures.push(failure);
+    }
+
+    /// Ends every failure to come.
+    pub fn recover(&self) {
+        self.state().knobs.failures.clear();
     }
 
     /// Holds back every answer to paths that fit; of several that fit, the first added counts.

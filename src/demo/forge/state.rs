@@ -42,6 +42,10 @@ pub struct Token {
     pub login: String,
     /// `all`, `repo`, or entries like `read:issue`, `write:repository` (GitHub: `write:issues`, `write:contents`, `write:pull_requests`).
     pub scopes: BTreeSet<String>,
+    /// The ids of the only repositories that it reaches; none: all that the account does.
+    pub repositories: Option<BTreeSet<u64>>,
+    /// When it ends, in milliseconds since the epoch.
+    pub ends_ms: Option<i64>,
 }
 
 /// A label of a repository or organisation.
@@ -283,6 +287,17 @@ pub struct State {
     pub(super) post: Vec<(String, Delivery)>,
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
+    pub(super) app: Option<super::github::App>,
+    /// The members of each `organization/team`.
+    pub teams: BTreeMap<String, Vec<String>>,
+    /// Who was asked to review: repository id, number, login or team.
+    pub review_requests: Vec<(u64, i64, String)>,
+    /// What the receiver of every webhook answered lately.
+    pub hook_tries: Vec<u16>,
+    /// Whether default branches show as protected from whoever is no administrator.
+    pub protected: bool,
+    /// Every status that was put on a commit, oldest first.
+    pub statuses: Vec<super::reviews::Status>,
     clock: Arc<dyn Clock>,
     last_id: u64,
 }
@@ -302,6 +317,12 @@ impl State {
             post: Vec::new(),
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
+            app: None,
+            teams: BTreeMap::new(),
+            review_requests: Vec::new(),
+            hook_tries: vec![202, 202],
+            protected: true,
+            statuses: Vec::new(),
             clock,
             last_id: 100,
         }
@@ -321,6 +342,20 @@ impl State {
 
     pub(super) fn now_ms(&self) -> i64 {
         self.clock.now_ms()
+    }
+
+    /// What this token is, unless it has ended.
+    pub(super) fn live_token(&self, token: &str) -> Option<&Token> {
+        self.tokens.get(token).filter(|token| token.ends_ms.is_none_or(|ends| self.now_ms() < ends))
+    }
+
+    /// The webhooks of a repository, as GitHub and Gitea write them: both lead to the entry `here` of a service.
+    pub(super) fn hooks_of(&self, here: usize) -> serde_json::Value {
+        let hooks = self.repositories[here].hooks.iter().map(|hook| {
+            let config = serde_json::json!({"url": "https://bot.example.com/webhooks/here", "content_type": "json", "insecure_ssl": "0"});
+            serde_json::json!({"id": hook.id, "active": true, "events": ["issues", "issue_label"], "config": config})
+        });
+        hooks.collect()
     }
 
     /// The account with this login.

@@ -137,6 +137,22 @@ impl Caller {
         self.token.as_ref().is_some_and(|token| token.scopes.contains(scope))
     }
 
+    /// Whether the token is for this repository too.
+    pub fn reaches(&self, repository: &Repository) -> bool {
+        let only = self.token.as_ref().and_then(|token| token.repositories.as_ref());
+        only.is_none_or(|only| only.contains(&repository.id))
+    }
+
+    /// The scopes as GitHub lists those of a classic token: what is written as a permission belongs to another kind and is not listed.
+    pub fn classic_scopes(&self) -> String {
+        let scopes = self.token.iter().flat_map(|token| &token.scopes);
+        scopes
+            .filter(|scope| !scope.starts_with("write:") && !scope.starts_with("read:") && *scope != "all")
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// Whether the token's scopes cover this; a visitor has no scopes to lack.
     pub fn covers(&self, what: &str, write: bool) -> bool {
         if self.is_visitor() {
@@ -282,11 +298,12 @@ fn admit(state: &State, path: &str, headers: &HeaderMap, is_push: bool) -> Resul
     let caller = match headers.get(header::AUTHORIZATION) {
         None => Caller::visitor(),
         Some(value) => {
-            let token = value.to_str().ok().and_then(basic_password).and_then(|token| state.tokens.get(&token));
+            let token = value.to_str().ok().and_then(basic_password).and_then(|token| state.live_token(&token));
             Caller::with(token.ok_or_else(|| log_in("the token is wrong"))?.clone())
         }
     };
-    let repository = state.repository(path).filter(|repository| repository.permission(&caller.login) >= Permission::Read);
+    let visible = |repository: &&Repository| caller.reaches(repository) && repository.permission(&caller.login) >= Permission::Read;
+    let repository = state.repository(path).filter(visible);
     match repository {
         None if caller.is_visitor() => Err(log_in("log in with a token as the password")),
         None => Err(say(404, "there is no such repository, or it is hidden")),

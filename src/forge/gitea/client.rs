@@ -12,12 +12,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::is_draft_title;
-use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
-use crate::forge::address::{git_access, owner_and_name};
+use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
+use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+};
 
 /// Any name goes with a token.
 const GIT_USER: &str = "frognano-bot";
@@ -27,8 +29,8 @@ const MOST_REMEMBERED: usize = 10_000;
 
 /// A client of one Gitea or Forgejo.
 pub struct Client {
-    settings: Settings,
-    http: Http,
+    pub(super) settings: Settings,
+    pub(super) http: Http,
     /// The issue on which [`Forge::label_set`] last saw this person (repository id, login) put the label.
     labelled: Mutex<HashMap<(String, String), i64>>,
 }
@@ -48,6 +50,18 @@ struct TimelineRow {
 }
 
 #[derive(Debug, Deserialize)]
+struct TeamsRow {
+    #[serde(default)]
+    data: Vec<TeamRow>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TeamRow {
+    id: i64,
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
 struct PermissionRow {
     permission: String,
 }
@@ -58,6 +72,11 @@ impl Client {
     pub fn new(settings: Settings) -> Result<Self, String> {
         let http = Http::new(&settings, "token", &[("accept", "application/json")])?;
         Ok(Self { settings, http, labelled: Mutex::default() })
+    }
+
+    /// With the address that people have.
+    fn told(&self, pull_request: PullRequest) -> PullRequest {
+        PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
     }
 
     async fn issue_row(&self, repo: &RepoRef, number: i64) -> Result<IssueRow, ForgeError> {
@@ -216,7 +235,7 @@ impl Forge for Client {
             self.http.list(what.clone(), &["repos", owner, name, "pulls"], &[("state", "open".to_owned())], PAGES).await?;
         let complete = open.complete;
         match open.rows.into_iter().find(|row| row.is_from(repo, head)) {
-            Some(row) => Ok(Some(row.pull_request(is_draft_title))),
+            Some(row) => Ok(Some(self.told(row.pull_request(is_draft_title)))),
             None if complete => Ok(None),
             None => Err(ForgeError::Unreadable { what, message: "there are more than can be searched".to_owned() }),
         }
@@ -229,7 +248,7 @@ impl Forge for Client {
         let body = json!({"head": draft.head, "base": draft.base, "title": title, "body": draft.body});
         let path = ["repos", owner, name, "pulls"];
         let call = Call::new(what, Method::POST, &path).creating(body);
-        Ok(self.http.ask::<PullRow>(&call).await?.pull_request(is_draft_title))
+        Ok(self.told(self.http.ask::<PullRow>(&call).await?.pull_request(is_draft_title)))
     }
 
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -240,8 +259,52 @@ impl Forge for Client {
         self.http.send(&Call::new(what, Method::PATCH, &path).with(json!({"state": "closed"}))).await.map(drop)
     }
 
-    fn git_access(&self, repo: &RepoRef) -> GitAccess {
-        git_access(&self.settings, repo, GIT_USER)
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError> {
+        Ok(git_access(&self.settings, repo, GIT_USER, self.settings.token.clone()))
+    }
+
+    /// A team has a number here, which is looked for by its name.
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        let what = format!("whether {login} is in {team}");
+        let Some((organization, name)) = team.rsplit_once('/') else { return Err(ForgeError::NotFound { what }) };
+        let search = ["orgs", organization, "teams", "search"];
+        let call = Call::new(what.clone(), Method::GET, &search).asking(vec![("q", name.to_owned()), ("limit", "50".to_owned())]);
+        let found: TeamsRow = match self.http.ask(&call).await {
+            Err(ForgeError::NotFound { .. }) => return Ok(false),
+            found => found?,
+        };
+        let Some(id) = found.data.iter().find(|row| row.name.eq_ignore_ascii_case(name)).map(|row| row.id.to_string()) else {
+            return Ok(false);
+        };
+        match self.http.send(&Call::new(what, Method::GET, &["teams", &id, "members", login])).await {
+            Ok(_) => Ok(true),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        self.examined(examination).await
+    }
+
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let number = number.to_string();
+        let what = format!("asking {reviewer} to review pull request {number} of {}", repo.path);
+        let body = match reviewer.rsplit_once('/') {
+            Some((_, team)) => json!({"team_reviewers": [team]}),
+            None => json!({"reviewers": [reviewer]}),
+        };
+        let path = ["repos", owner, name, "pulls", &number, "requested_reviewers"];
+        self.http.send(&Call::new(what, Method::POST, &path).with(body)).await.map(drop)
+    }
+
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("the status {} on {commit} of {}", status.context, repo.path);
+        let state = if status.passed { "success" } else { "failure" };
+        let body = json!({"state": state, "context": status.context, "description": status.description});
+        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
     }
 }
 

@@ -262,12 +262,12 @@ async fn comments_are_read_at_once_written_once_and_edited() {
 #[tokio::test]
 async fn git_gets_an_address_without_the_token() {
     let (client, _canned) = client(vec![]).await;
-    let access = client.git_access(&repo());
+    let access = client.git_access(&repo()).await.unwrap();
     assert_eq!(access.url, "https://forge.example/o/n.git");
     assert_eq!(access.token.expose_secret(), TOKEN);
     let mut odd = repo();
     odd.path = "../x".into();
-    assert_eq!(client.git_access(&odd).url, "https://forge.example/");
+    assert_eq!(client.git_access(&odd).await.unwrap().url, "https://forge.example/");
     assert!(!format!("{access:?}").contains(TOKEN));
 }
 

@@ -1,6 +1,7 @@
 //! Gitea and Forgejo: one wire contract with two sets of header names (forges.md, sections 4 and 5).
 
 mod client;
+mod examine;
 mod inbound;
 
 pub use client::Client;

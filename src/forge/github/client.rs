@@ -1,16 +1,22 @@
 //! The REST API of GitHub and GitHub Enterprise Server (forges.md, section 2.3).
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::OnceCell;
 
-use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
-use crate::forge::address::{git_access, owner_and_name};
+use super::app::{App, Identity};
+use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
+use crate::forge::address::{for_people, git_access, owner_and_name};
 use crate::forge::find;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
@@ -18,8 +24,10 @@ const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: 
 
 /// A client of one GitHub.
 pub struct Client {
-    settings: Settings,
-    http: Http,
+    pub(super) settings: Settings,
+    pub(super) http: Http,
+    pub(super) app: Option<Arc<App>>,
+    myself: OnceCell<Actor>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,17 +42,61 @@ struct EventRow {
 }
 
 #[derive(Debug, Deserialize)]
+struct MembershipRow {
+    state: String,
+}
+
+#[derive(Debug, Deserialize)]
 struct PermissionRow {
     permission: String,
 }
 
+const HEADERS: [(&str, &str); 2] = [("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
+
 impl Client {
+    /// With the token of a person or of a machine account.
+    ///
     /// # Errors
     /// A sentence when an address, the token or the certificates can't be used.
     pub fn new(settings: Settings) -> Result<Self, String> {
-        let more = [("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
-        let http = Http::new(&settings, "Bearer", &more)?;
-        Ok(Self { settings, http })
+        let http = Http::new(&settings, "Bearer", &HEADERS)?.conditional().one_write_at_a_time();
+        Ok(Self { settings, http, app: None, myself: OnceCell::new() })
+    }
+
+    /// As a GitHub App, whose tokens are made when they are used.
+    ///
+    /// # Errors
+    /// A sentence when an address, the key or the certificates can't be used.
+    pub fn for_app(settings: Settings, identity: &Identity) -> Result<Self, String> {
+        let app = Arc::new(App::new(&settings, identity, &HEADERS)?);
+        let http = Http::with_credentials(&settings, &HEADERS, app.clone())?.conditional().one_write_at_a_time();
+        Ok(Self { settings, http, app: Some(app), myself: OnceCell::new() })
+    }
+
+    /// Asks again for the App's deliveries since then that never arrived, each at most three times in all; how many were asked for. Nothing
+    /// for other hooks, of which GitHub keeps no list for the whole account.
+    ///
+    /// # Errors
+    /// When the forge does not take it.
+    pub async fn redeliver_failed(&self, since_ms: i64) -> Result<u64, ForgeError> {
+        match &self.app {
+            Some(app) => app.redeliver_failed(since_ms).await,
+            None => Ok(0),
+        }
+    }
+
+    /// With the address that people have.
+    fn told(&self, pull_request: PullRequest) -> PullRequest {
+        PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
+    }
+
+    async fn open(&self, repo: &RepoRef, new: &NewDraft, draft: bool) -> Result<PullRequest, ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("opening a pull request from {} in {}", new.head, repo.path);
+        let body = json!({"head": new.head, "base": new.base, "title": new.title, "body": new.body, "draft": draft});
+        let path = ["repos", owner, name, "pulls"];
+        let call = Call::new(what, Method::POST, &path).creating(body);
+        Ok(self.told(self.http.ask::<PullRow>(&call).await?.pull_request(|_| false)))
     }
 
     /// Makes the label where it is missing: merely adding it would make it grey and without a description.
@@ -69,8 +121,13 @@ impl Client {
 
 #[async_trait]
 impl Forge for Client {
+    /// An App's account is `slug[bot]`; its id is not told to the App itself.
     async fn myself(&self) -> Result<Actor, ForgeError> {
-        Ok(self.http.get::<User>("our own account".to_owned(), &["user"]).await?.actor())
+        let ask = async || match &self.app {
+            Some(app) => app.account().await,
+            None => Ok(self.http.get::<User>("our own account".to_owned(), &["user"]).await?.actor()),
+        };
+        self.myself.get_or_try_init(ask).await.cloned()
     }
 
     /// GitHub names a default branch for an empty repository too: that it is missing shows when git fetches it. And what it says about
@@ -151,16 +208,11 @@ impl Forge for Client {
         let what = format!("open pull requests from {head} of {}", repo.path);
         let query = [("state", "open".to_owned()), ("head", format!("{owner}:{head}"))];
         let open: Rows<PullRow> = self.http.list(what, &["repos", owner, name, "pulls"], &query, PAGES).await?;
-        Ok(open.rows.into_iter().find(|row| row.is_from(repo, head)).map(|row| row.pull_request(|_| false)))
+        Ok(open.rows.into_iter().find(|row| row.is_from(repo, head)).map(|row| self.told(row.pull_request(|_| false))))
     }
 
     async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError> {
-        let (owner, name) = owner_and_name(repo)?;
-        let what = format!("opening a pull request from {} in {}", draft.head, repo.path);
-        let body = json!({"head": draft.head, "base": draft.base, "title": draft.title, "body": draft.body, "draft": true});
-        let path = ["repos", owner, name, "pulls"];
-        let call = Call::new(what, Method::POST, &path).creating(body);
-        Ok(self.http.ask::<PullRow>(&call).await?.pull_request(|_| false))
+        self.open(repo, draft, true).await
     }
 
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -171,8 +223,53 @@ impl Forge for Client {
         self.http.send(&Call::new(what, Method::PATCH, &path).with(json!({"state": "closed"}))).await.map(drop)
     }
 
-    fn git_access(&self, repo: &RepoRef) -> GitAccess {
-        git_access(&self.settings, repo, GIT_USER)
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError> {
+        let token = match &self.app {
+            Some(app) => {
+                let (owner, name) = owner_and_name(repo)?;
+                app.git_token(owner, name).await?
+            }
+            None => self.settings.token.clone(),
+        };
+        Ok(git_access(&self.settings, repo, GIT_USER, token))
+    }
+
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        let what = format!("whether {login} is in {team}");
+        let Some((organization, slug)) = team.rsplit_once('/') else { return Err(ForgeError::NotFound { what }) };
+        match self.http.get::<MembershipRow>(what, &["orgs", organization, "teams", slug, "memberships", login]).await {
+            Ok(row) => Ok(row.state == "active"),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        self.examined(examination).await
+    }
+
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let number = number.to_string();
+        let what = format!("asking {reviewer} to review pull request {number} of {}", repo.path);
+        let body = match reviewer.rsplit_once('/') {
+            Some((_, team)) => json!({"team_reviewers": [team]}),
+            None => json!({"reviewers": [reviewer]}),
+        };
+        let path = ["repos", owner, name, "pulls", &number, "requested_reviewers"];
+        self.http.send(&Call::new(what, Method::POST, &path).with(body)).await.map(drop)
+    }
+
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("the status {} on {commit} of {}", status.context, repo.path);
+        let state = if status.passed { "success" } else { "failure" };
+        let body = json!({"state": state, "context": status.context, "description": status.description});
+        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
+    }
+
+    async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
+        self.open(repo, pull_request, false).await
     }
 }
 

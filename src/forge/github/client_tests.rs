@@ -157,6 +157,6 @@ async fn comments_are_paged_written_once_and_edited() {
 #[tokio::test]
 async fn git_gets_the_apps_user_name() {
     let (client, _canned) = client(vec![]).await;
-    let access = client.git_access(&repo());
+    let access = client.git_access(&repo()).await.unwrap();
     assert_eq!((&*access.url, &*access.username), ("https://forge.example/o/n.git", "x-access-token"));
 }

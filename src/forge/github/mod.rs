@@ -1,7 +1,12 @@
-//! GitHub and GitHub Enterprise Server, with a personal access token (forges.md, section 2).
+//! GitHub and GitHub Enterprise Server, with a token or as a GitHub App (forges.md, section 2).
 
+mod app;
 mod client;
+mod examine;
 mod inbound;
+mod redeliver;
+mod rs256;
 
+pub use app::Identity;
 pub use client::Client;
 pub use inbound::Inbound;

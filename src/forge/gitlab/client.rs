@@ -167,15 +167,15 @@ impl Forge for Client {
     }
 
     /// For a path that is none, the address is the base alone, where git finds no repository.
-    fn git_access(&self, repo: &RepoRef) -> GitAccess {
+    async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError> {
         let project = format!("{}.git", repo.path);
         let url = Some(project.split('/')).filter(|_| repo.path.contains('/')).and_then(|parts| below(&self.settings.git_base, parts));
-        GitAccess {
+        Ok(GitAccess {
             url: url.unwrap_or_else(|| self.settings.git_base.clone()).to_string(),
             username: GIT_USER.to_owned(),
             token: self.settings.token.clone(),
             ca_file: self.settings.ca_file.clone(),
-        }
+        })
     }
 
     async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {

@@ -282,11 +282,11 @@ async fn refusals_and_limits_are_understood_in_all_their_shapes() {
 #[tokio::test]
 async fn git_gets_an_address_with_every_group_and_without_the_token() {
     let (client, _canned) = client(vec![]).await;
-    let access = client.git_access(&repo());
+    let access = client.git_access(&repo()).await.unwrap();
     assert_eq!((&*access.url, &*access.username), ("https://forge.example/group/sub%20group/name.git", "oauth2"));
     assert_eq!(access.token.expose_secret(), TOKEN);
     for odd in ["", "name", "../x", "a//b", "a/../b"] {
-        assert_eq!(client.git_access(&RepoRef { path: odd.into(), ..repo() }).url, "https://forge.example/", "{odd}");
+        assert_eq!(client.git_access(&RepoRef { path: odd.into(), ..repo() }).await.unwrap().url, "https://forge.example/", "{odd}");
     }
     assert!(!format!("{access:?}").contains(TOKEN));
 }

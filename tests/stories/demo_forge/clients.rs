@@ -20,6 +20,8 @@ pub fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         ca_bundle: None,
         ca_file: None,
         pause: Arc::new(Sleep),
+        clock: Arc::new(SystemClock),
+        web_base: None,
     };
     match kind {
         Kind::Gitea | Kind::Forgejo => Box::new(gitea::Client::new(settings).unwrap()),
@@ -85,7 +87,7 @@ async fn every_call_of_the_clients_is_known_and_answered() {
         assert!(issue.open && issue.labels.iter().all(|label| label.name != REVIEW.name), "{kind:?}");
         assert!(!pull.open && pull.labels.iter().any(|label| label.name == REVIEW.name), "{kind:?}");
         assert_eq!(opened.number, if kind == Kind::GitLab { 1 } else { 2 }, "GitLab numbers them apart");
-        let access = bot.git_access(&repo);
+        let access = bot.git_access(&repo).await.unwrap();
         assert_eq!(access.url, format!("{}/{}.git", stage.running.base_url, sample::PATH));
         assert!(stage.forge().unexpected().is_empty(), "{:?}", stage.forge().unexpected());
         let made = stage.forge().state().repository(sample::PATH).unwrap().labels.clone();

@@ -7,6 +7,7 @@ pub(super) mod shape;
 
 use serde_json::{Value, json};
 
+use super::reviews;
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -39,11 +40,20 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
             200,
             &json!({ "max_response_items": PAGE.1, "default_paging_num": PAGE.0, "default_git_trees_per_page": 1000 }),
         )),
+        ("GET", ["admin", "orgs"]) => demand(caller, "admin", false).and_then(|()| Err(refuse(403, "user should be the site admin"))),
+        ("GET", ["notifications", "new"]) => demand(caller, "notification", false).map(|()| Answer::json(200, &json!({ "new": 0 }))),
         ("GET", ["user"]) => {
             demand(caller, "user", false).and_then(|()| logged_in(caller)).map(|()| Answer::json(200, &shape::user(state, &caller.login)))
         }
         ("POST", ["user", "repos"]) => demand(caller, "repository", true).and_then(|()| setup::make_repository(state, ask, caller)),
         ("GET", ["orgs", organization, "labels"]) => organization_labels(state, ask, caller, organization),
+        ("GET", ["orgs", organization, "teams", "search"]) => {
+            demand(caller, "organization", false).map(|()| teams(state, ask, organization))
+        }
+        ("GET", ["teams", id, "members", login]) => demand(caller, "organization", false).and_then(|()| {
+            let team = id.parse::<usize>().ok().and_then(|id| state.teams.keys().nth(id.checked_sub(1)?)).ok_or_else(not_found)?;
+            if state.in_team(team, login) == Some(true) { Ok(Answer::json(200, &shape::user(state, login))) } else { Err(not_found()) }
+        }),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             demand(caller, "repository", false).and_then(|()| seen(state, caller, found)).map(|here| show(state, caller, here))
@@ -64,7 +74,10 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(show(state, caller, here)),
-        ("GET", ["branches", branch]) => branch_answer(&state.repositories[here], branch),
+        ("GET", ["hooks"]) => writable(&state.repositories[here], caller).map(|()| Answer::json(200, &state.hooks_of(here))),
+        ("GET", ["branches", branch]) => branch_answer(state, here, branch),
+        ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
+            .and_then(|()| reviews::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
         ("PUT", ["collaborators", login]) => setup::let_in(state, ask, caller, here, login),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
@@ -163,9 +176,10 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
     Answer::json(200, &shape::repository(state, &state.repositories[here], &caller.login))
 }
 
-fn branch_answer(repository: &Repository, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(not_found)?;
-    let protected = branch == repository.default_branch;
+    let protected = state.protected && branch == repository.default_branch;
     Ok(Answer::json(200, &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "user_can_push": !protected })))
 }
 
@@ -206,4 +220,14 @@ fn organization_labels(state: &State, ask: &Ask, caller: &Caller, organization: 
         })
     });
     Ok(paged(state, ask, labels.collect()))
+}
+
+/// The teams of an organisation whose names contain the searched text; the number of a team is its place among all.
+fn teams(state: &State, ask: &Ask, organization: &str) -> Answer {
+    let searched = ask.query("q").unwrap_or_default().to_lowercase();
+    let rows = state.teams.keys().enumerate().filter_map(|(at, team)| {
+        let name = team.strip_prefix(organization)?.strip_prefix('/')?;
+        name.to_lowercase().contains(&searched).then(|| json!({"id": at + 1, "name": name, "permission": "write"}))
+    });
+    Answer::json(200, &json!({"ok": true, "data": rows.collect::<Vec<_>>()}))
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{body, issues, not_found, paged, refuse, required, shape, text, unarchived, wanted, writable};
+use crate::demo::forge::reviews;
 use crate::demo::forge::state::{Pull, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
 
@@ -14,6 +15,10 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("PATCH", [number]) => {
             spot(state, here, number).and_then(|spot| issues::change(state, ask, caller, spot).and_then(|_| show(state, 201, spot)))
         }
+        ("POST", [number, "requested_reviewers"]) => spot(state, here, number).and_then(|spot| {
+            reviews::ask_for_review(state, ask, spot).map_err(|why| refuse(422, &why))?;
+            show(state, 201, spot)
+        }),
         ("GET", [base, head]) => by_branches(state, here, base, head),
         _ => return None,
     })

@@ -1,16 +1,25 @@
 //! GitHub's API as Enterprise Server has it under `/api/v3`, as far as the service and its stories need it (forges.md, section 2.3).
 
+mod app;
 mod issues;
 mod pulls;
 mod setup;
 pub(super) mod shape;
+mod watched;
 
 use serde_json::{Value, json};
 
+pub(super) use app::App;
+pub use app::Tried;
+
+use super::reviews;
 use super::state::{Repository, State};
 use super::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
 use crate::domain::Permission;
+
+/// The version that is claimed.
+const VERSION: &str = "3.19.0";
 
 /// The default and the largest size of a page.
 const PAGE: (usize, usize) = (30, 100);
@@ -23,6 +32,9 @@ const BODY_CAP: usize = 65_536;
 
 /// Answers a request; none when GitHub, as far as it is known here, has no such path.
 pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answer> {
+    if let Some(answer) = introduced(ask).ok().and_then(|()| app::answer(state, ask, path)) {
+        return Some(answer);
+    }
     let admitted = introduced(ask).and_then(|()| caller(state, ask));
     match admitted {
         Ok(caller) => route(state, ask, &caller, path).map(|answer| answer.unwrap_or_else(|refusal| refusal)),
@@ -32,9 +44,17 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
-        ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("GET", ["meta"]) => Ok(Answer::json(200, &json!({ "installed_version": VERSION }))),
         ("POST", ["user", "repos"]) => setup::make_repository(state, ask, caller),
         ("PATCH", ["user", "repository_invitations", id]) => logged_in(caller).and_then(|()| setup::accept(state, caller, id)),
+        ("GET", ["user"]) => logged_in(caller).map(|()| {
+            let scopes = ("X-OAuth-Scopes".to_owned(), caller.classic_scopes());
+            Answer::json(200, &shape::user(state, &caller.login)).with([scopes])
+        }),
+        ("GET", ["orgs", organization, "teams", team, "memberships", login]) => demand(caller, "members", false).and_then(|()| {
+            let member = state.in_team(&format!("{organization}/{team}"), login).unwrap_or(false);
+            if member { Ok(Answer::json(200, &json!({"state": "active", "role": "member"}))) } else { Err(not_found()) }
+        }),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
             seen(state, caller, found).map(|here| show(state, caller, here))
@@ -48,11 +68,18 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 }
 
 fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
+    if let Some(answer) = watched::answer(state, ask, caller, here, path) {
+        return Some(Ok(answer));
+    }
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => demand(caller, "metadata", false).map(|()| show(state, caller, here)),
         ("GET", ["branches", branch @ ..]) if !branch.is_empty() => {
-            demand(caller, "contents", false).and_then(|()| branch_answer(&state.repositories[here], &branch.join("/")))
+            demand(caller, "contents", false).and_then(|()| branch_answer(state, here, &branch.join("/")))
         }
+        ("POST", ["statuses", commit]) => demand(caller, "statuses", true).and_then(|()| {
+            writable(&state.repositories[here], caller)?;
+            reviews::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
+        }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
         ("PUT", ["collaborators", login]) => setup::invite(state, ask, caller, here, login),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
@@ -74,7 +101,7 @@ fn introduced(ask: &Ask) -> Result<(), Answer> {
 
 fn caller(state: &State, ask: &Ask) -> Result<Caller, Answer> {
     let Some(value) = ask.header("authorization") else { return Ok(Caller::visitor()) };
-    let token = value.strip_prefix("Bearer ").and_then(|token| state.tokens.get(token.trim()));
+    let token = value.strip_prefix("Bearer ").and_then(|token| state.live_token(token.trim()));
     token.cloned().map(Caller::with).ok_or_else(|| refuse(401, "Bad credentials"))
 }
 
@@ -117,7 +144,10 @@ fn demand(caller: &Caller, what: &str, write: bool) -> Result<(), Answer> {
 
 /// The repository is there and not hidden from the caller.
 fn seen(state: &State, caller: &Caller, found: Option<usize>) -> Result<usize, Answer> {
-    let visible = |&position: &usize| state.repositories[position].permission(&caller.login) >= Permission::Read;
+    let visible = |&position: &usize| {
+        let repository = &state.repositories[position];
+        caller.reaches(repository) && repository.permission(&caller.login) >= Permission::Read
+    };
     found.filter(visible).ok_or_else(not_found)
 }
 
@@ -179,9 +209,13 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
     Answer::json(200, &shape::repository(state, &state.repositories[here], &caller.login))
 }
 
-fn branch_answer(repository: &Repository, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(|| refuse(404, "Branch not found"))?;
-    Ok(Answer::json(200, &json!({ "name": branch, "commit": { "sha": tip }, "protected": branch == repository.default_branch })))
+    Ok(Answer::json(
+        200,
+        &json!({ "name": branch, "commit": { "sha": tip }, "protected": state.protected && branch == repository.default_branch }),
+    ))
 }
 
 fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {

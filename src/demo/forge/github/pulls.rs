@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{
     body, demand, invalid, invalid_field, issues, not_found, paged, refuse, required, shape, short_enough, text, wanted, writable,
 };
+use crate::demo::forge::reviews;
 use crate::demo::forge::state::{Pull, Repository, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
 use crate::demo::git_backend;
@@ -20,6 +21,10 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("PATCH", [number]) => {
             spot(state, here, number).and_then(|spot| issues::change(state, ask, caller, spot).and_then(|()| show(state, 200, spot)))
         }
+        ("POST", [number, "requested_reviewers"]) => spot(state, here, number).and_then(|spot| {
+            reviews::ask_for_review(state, ask, spot).map_err(|why| refuse(422, &why))?;
+            show(state, 201, spot)
+        }),
         _ => return None,
     })
 }

@@ -1,0 +1,129 @@
+//! The examination of everything that a run would need, before the first label: nothing is changed on any forge.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{forge, model_endpoint, model_settings, reachable_for_us, sandboxes};
+use crate::config::Config;
+use crate::domain::{Check, Checks, Clock, RepoRef, SystemClock};
+use crate::forge::{Examination, OwnAccounts};
+use crate::leaf::tools;
+use crate::model::qwen::{self, Kind, Tools};
+use crate::model::{self, Client, Model as _, TurnRequest};
+use crate::sandbox::Sandboxes as _;
+use crate::store::Store;
+
+/// More known repositories than this are not looked at.
+const MOST_REPOSITORIES: i64 = 200;
+const ANSWER_TOKENS: u64 = 2048;
+
+/// Examines all that the configuration names; `named` repositories are looked at in place of those that the database knows.
+pub async fn examine(config: &Config, named: &[RepoRef]) -> Vec<Check> {
+    let mut made = Vec::new();
+    let mut database = Checks::of("database");
+    let known = the_database(config, &mut database).await;
+    let repositories = if named.is_empty() { &known } else { named };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    for (entry, secrets) in config.file.forges.iter().zip(&config.forges) {
+        let here = repositories.iter().filter(|repo| repo.forge == entry.name).cloned().collect::<Vec<_>>();
+        match forge(entry, secrets, &config.file.service.label, &OwnAccounts::default(), &clock) {
+            Ok((_, hands)) => made.extend(hands.examine(&Examination { repositories: &here }).await),
+            Err(why) => {
+                let mut checks = Checks::of(&entry.name);
+                checks.fail("configuration", why);
+                made.extend(checks.done());
+            }
+        }
+    }
+    made.extend(the_model(config).await);
+    made.extend(the_sandbox(config).await);
+    made.extend(database.done());
+    made
+}
+
+async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
+    let data = &config.file.service.data;
+    if let Err(error) = std::fs::create_dir_all(data) {
+        checks.fail("opens", format!("[service] data: {}: can't be made: {error}", data.display()));
+        return Vec::new();
+    }
+    let store = match Store::open(&super::database(&config.file)).await {
+        Ok(store) => store,
+        Err(error) => {
+            checks.fail("opens", format!("[service] database: {error}"));
+            return Vec::new();
+        }
+    };
+    checks.ok("opens", "and has the tables of this version");
+    match store.try_writing().await {
+        Ok(()) => checks.ok("writable", "something could be written"),
+        Err(error) => checks.fail("writable", format!("{error}; see the disk and the rights on {}", data.display())),
+    }
+    let known = store.known_repositories(MOST_REPOSITORIES).await;
+    store.close().await;
+    known.unwrap_or_else(|error| {
+        checks.warn("repositories", format!("those worked on can't be listed: {error}"));
+        Vec::new()
+    })
+}
+
+async fn the_model(config: &Config) -> Vec<Check> {
+    let mut checks = Checks::of("model");
+    let settings = model::Settings { retries: 0, request_timeout: Duration::from_secs(300), ..model_settings(&config.file) };
+    match Client::new(model_endpoint(config), settings) {
+        Ok(client) => one_call(&client, &mut checks).await,
+        Err(error) => checks.fail("configuration", format!("[model]: {error}")),
+    }
+    checks.done()
+}
+
+/// One small request that a tool call should answer.
+async fn one_call(client: &Client, checks: &mut Checks) {
+    let ask = "Call the tool Bash once with the command `true`. Write nothing else.";
+    let request = TurnRequest {
+        messages: vec![json!({"role": "user", "content": ask})],
+        tools: tools(),
+        max_completion_tokens: ANSWER_TOKENS,
+        seed: None,
+    };
+    let turn = match client.turn(&request).await {
+        Ok(turn) => turn,
+        Err(error) => return checks.fail("answers", format!("{error}; see [model] url, name and key")),
+    };
+    checks.ok("answers", format!("as {}", client.name()));
+    match qwen::read(&turn, ANSWER_TOKENS, &Tools::of(&tools())).kind {
+        Kind::Native => checks.ok("tool_calls", "the server gave the call parsed"),
+        Kind::Recovered => checks.ok("tool_calls", "the call was read from the model's text"),
+        Kind::Malformed => {
+            checks.fail("tool_calls", "a call came that can't be read: see the server's --tool-call-parser (README, \"Connect a model\")")
+        }
+        Kind::Truncated => checks.warn("tool_calls", format!("the answer was cut after {ANSWER_TOKENS} tokens, before any call")),
+        Kind::Final => {
+            checks.warn("tool_calls", "it answered without the call that was asked for: try again, or see the server's tool settings")
+        }
+    }
+}
+
+async fn the_sandbox(config: &Config) -> Vec<Check> {
+    let mut checks = Checks::of("sandbox");
+    let file = &config.file;
+    let started = match std::path::absolute(&file.service.data) {
+        Ok(data) => match sandboxes(file, &data, reachable_for_us(file).await) {
+            Ok(local) => local.start("doctor").await.map_err(|error| error.to_string()),
+            Err(complaints) => Err(complaints.join("; ")),
+        },
+        Err(error) => Err(error.to_string()),
+    };
+    match started {
+        Ok(sandbox) => {
+            let report = sandbox.probe_report();
+            checks.ok("starts", format!("within {} ms", report.elapsed_ms));
+            checks.ok("reaches_nothing", format!("{} attempts to reach something from inside, none succeeded", report.attempts.len()));
+            sandbox.close().await;
+        }
+        Err(why) => checks.fail("starts", why),
+    }
+    checks.done()
+}

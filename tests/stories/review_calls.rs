@@ -1,0 +1,194 @@
+//! Who may ask and who is asked: allow-lists, reviewers, and forges that make no drafts.
+
+use frognano_bot::demo::forge::{Failure, Strike};
+use frognano_bot::demo::{Kind, project};
+use frognano_bot::domain::{Outcome, Permission};
+use frognano_bot::worker::Ended;
+
+use crate::faces::BOTH;
+use crate::house::{House, Service};
+
+async fn outcome_of(house: &House) -> (Outcome, Service) {
+    let service = house.service().await;
+    let issue = house.open_issue();
+    service.take(&house.label(issue)).await;
+    (service.outcome().await, service)
+}
+
+fn with_team(house: &House, members: &[&str]) {
+    let members = members.iter().map(|&member| member.to_owned()).collect();
+    house.forge().state().teams.insert("acme/fixers".to_owned(), members);
+}
+
+#[tokio::test]
+async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule() {
+    for kind in BOTH {
+        let house = House::new(kind).await.forge_entry("allowed_users = [\"olga\"]\nallowed_teams = [\"acme/fixers\", \"acme/nobody\"]");
+        with_team(&house, &["someone"]);
+        let (outcome, service) = outcome_of(&house).await;
+        assert_eq!(outcome.reason(), "not_allowed", "{kind:?}: {outcome:?}");
+        let [said] = &house.said(1)[..] else { panic!("{:?}", house.said(1)) };
+        assert!(said.contains(project::MAINTAINER) && said.contains("listed"), "{said}");
+        service.take(&house.label(1)).await;
+        service.work_off().await;
+        assert_eq!((house.said(1).len(), house.model.requests().len()), (1, 0), "{kind:?}");
+        service.end().await;
+    }
+}
+
+#[tokio::test]
+async fn listed_people_and_members_of_listed_teams_may_ask_but_need_write_access_too() {
+    for kind in BOTH {
+        for entry in ["allowed_users = [\"ADA\"]", "allowed_teams = [\"acme/fixers\"]"] {
+            let house = House::new(kind).await.forge_entry(entry);
+            with_team(&house, &[project::MAINTAINER]);
+            let (outcome, _service) = outcome_of(&house).await;
+            assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?} {entry}: {outcome:?}");
+            assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+        }
+        let house = House::new(kind).await.forge_entry("allowed_users = [\"rita\"]");
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.forge().set_label(project::PATH, issue, project::LABEL, project::READER).unwrap()).await;
+        assert_eq!(service.outcome().await.reason(), "no_write_access", "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_left_the_team_meanwhile_gets_no_pull_request() {
+    let house = House::new(Kind::GitHub).await.forge_entry("allowed_teams = [\"acme/fixers\"]");
+    with_team(&house, &[project::MAINTAINER]);
+    house.model.set_delay(Some(std::time::Duration::from_millis(100)));
+    let service = house.service().await;
+    let issue = house.open_issue();
+    service.take(&house.label(issue)).await;
+    let leave = async {
+        house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
+        with_team(&house, &[]);
+    };
+    let (ended, ()) = tokio::join!(service.step(), leave);
+    assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("list")), "{ended:?}");
+    assert_eq!((house.pull_requests().len(), house.branches().len()), (0, 0));
+}
+
+fn asked(house: &House) -> Vec<String> {
+    house.forge().state().review_requests.iter().map(|(_, _, who)| who.clone()).collect()
+}
+
+#[tokio::test]
+async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_nothing() {
+    for kind in BOTH {
+        let house = House::new(kind).await.forge_entry("reviewers = [\"rita\"]");
+        house.forge().add_user("olga", false);
+        house.forge().permit(project::PATH, "olga", Permission::Write).unwrap();
+        with_team(&house, &[]);
+        house.commit(|folder| {
+            let owners = "* @rita\n/tallybook/ @ghost-nobody mail@example.org @frognano @ada @olga @acme/fixers\n";
+            std::fs::create_dir_all(folder.join(".github")).unwrap();
+            std::fs::write(folder.join(".github/CODEOWNERS"), owners).unwrap();
+        });
+        let (outcome, _service) = outcome_of(&house).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        assert_eq!(asked(&house), ["ada", "olga", "fixers"], "{kind:?}");
+        let pull_request = &house.pull_requests()[0];
+        let [said] = &pull_request.comments[..] else { panic!("{kind:?}: {:?}", pull_request.comments) };
+        assert!(said.body.contains("ghost-nobody") && !said.body.contains("@ghost"), "{}", said.body);
+        assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn who_set_the_label_is_not_the_only_one_asked() {
+    let house = House::new(Kind::Gitea).await.forge_entry("reviewers = [\"ada\"]");
+    let (outcome, _service) = outcome_of(&house).await;
+    assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
+    assert_eq!(asked(&house), Vec::<String>::new());
+    assert!(house.pull_requests()[0].body.contains("nobody but who set the label is named as a reviewer"));
+}
+
+#[tokio::test]
+async fn a_label_that_the_forge_does_not_take_is_said_and_the_run_stands() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        house.forge().fail_next("POST", "*/issues/2/labels", 403, 1);
+        let (outcome, _service) = outcome_of(&house).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        assert!(house.pull_requests()[0].comments[0].body.contains("needs-human-review"), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_where_that_is_configured() {
+    for kind in BOTH {
+        let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
+        house.forge().drafts_supported(false);
+        let (outcome, _service) = outcome_of(&house).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        let pull_request = &house.pull_requests()[0];
+        assert!(pull_request.open && pull_request.labels.iter().any(|label| label.name == "needs-human-review"), "{kind:?}");
+        let statuses = house.forge().state().statuses.clone();
+        let [status] = &statuses[..] else { panic!("{kind:?}: {statuses:?}") };
+        assert_eq!((status.context.as_str(), status.state.as_str()), ("frognano/human-review", "failure"));
+        assert_eq!(status.commit, pull_request.pull.as_ref().unwrap().head_sha);
+        let requests = house.forge().requests();
+        let at = |path: &str| requests.iter().position(|asked| asked.method == "POST" && asked.path.contains(path)).unwrap();
+        assert!(at("/statuses/") < at("/pulls"), "{kind:?}");
+    }
+    for kind in BOTH {
+        let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
+        house.forge().drafts_supported(false);
+        house.forge().fail_next("POST", "*/statuses/*", 403, 1);
+        let (outcome, _service) = outcome_of(&house).await;
+        assert_eq!(outcome.reason(), "forge_failed", "{kind:?}: {outcome:?}");
+        assert_eq!(house.pull_requests().len(), 0, "no status, no pull request");
+    }
+}
+
+#[tokio::test]
+async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is_not_asked_again() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        house.forge().fail_next("POST", "*/pulls", 503, 1);
+        service.take(&house.label(issue)).await;
+        assert_eq!(service.step().await, Some(Ended::PutBack));
+        let turns = house.model.requests().len();
+        for _ in 0..6 {
+            house.forge().fail(Failure {
+                method: "*".to_owned(),
+                path: "*".to_owned(),
+                status: 503,
+                times: 1000,
+                strike: Strike::Before,
+                headers: [("Retry-After".to_owned(), "3600".to_owned())].into(),
+            });
+            house.clock().pass(3_700_000);
+            assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
+        }
+        house.forge().recover();
+        house.clock().pass(3_700_000);
+        let outcome = house.later(&service).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        assert_eq!(house.model.requests().len(), turns, "{kind:?}");
+        assert_eq!(house.pull_requests().len(), 1, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn links_for_people_have_the_public_address_where_the_service_uses_another() {
+    for kind in BOTH {
+        let house = House::new(kind).await;
+        let inside = house.running.base_url.clone();
+        let house = house.forge_entry(&format!("internal_url = \"{inside}\""));
+        let path = house.write_config();
+        let text = std::fs::read_to_string(&path).unwrap().replace(&format!("\nurl = \"{inside}\""), "\nurl = \"https://git.example.com\"");
+        let config = frognano_bot::config::Config::parse(&text, house.folder.path()).unwrap();
+        let service = house.service_of(&config).await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        let Outcome::Proposed { url } = service.outcome().await else { panic!("{kind:?}") };
+        assert!(url.starts_with("https://git.example.com/acme/tallybook/"), "{url}");
+        assert!(house.said(issue).concat().contains(&url));
+    }
+}
