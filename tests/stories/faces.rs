@@ -3,9 +3,6 @@
 use frognano_bot::demo::Kind;
 use frognano_bot::demo::forge::Delivery;
 
-/// Two of the faces, one of each family of APIs, for stories that are long or whose differences were looked at elsewhere.
-pub const BOTH: [Kind; 2] = [Kind::Gitea, Kind::GitHub];
-
 /// Tells the same story once on each face of the forge, as four tests.
 macro_rules! on_each_forge {
     (async fn $name:ident($kind:ident: Kind) $story:block) => {

@@ -137,6 +137,11 @@ impl Caller {
         self.token.as_ref().is_some_and(|token| token.scopes.contains(scope))
     }
 
+    /// All scopes of the token.
+    pub fn scopes(&self) -> Vec<&str> {
+        self.token.iter().flat_map(|token| &token.scopes).map(String::as_str).collect()
+    }
+
     /// Whether the token is for this repository too.
     pub fn reaches(&self, repository: &Repository) -> bool {
         let only = self.token.as_ref().and_then(|token| token.repositories.as_ref());

@@ -8,11 +8,13 @@ use reqwest::Method;
 use reqwest::header::HeaderName;
 use serde_json::{Value, json};
 
-use super::rows::{IssueRow, Label, LabelEventRow, MemberRow, MergeRequestRow, NoteRow, ProjectRow, User};
-use crate::domain::{Actor, Issue, Permission, RepoRef, same_label};
-use crate::forge::address::below;
+use super::rows::{IssueRow, Label, LabelEventRow, MemberRow, MergeRequestRow, NoteRow, ProjectRow, ReviewersRow, User};
+use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
+use crate::forge::address::{below, for_people};
 use crate::forge::http::{Call, Http, Paging, Rows};
-use crate::forge::{Comment, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings};
+use crate::forge::{
+    Comment, CommitStatus, Examination, Forge, ForgeError, GitAccess, LabelSet, LabelSpec, NewDraft, PullRequest, Repository, Settings,
+};
 
 /// Any name goes with a token; this one is customary.
 const GIT_USER: &str = "oauth2";
@@ -25,8 +27,8 @@ const MERGE_REQUESTS: &str = "merge_requests";
 
 /// A client of one GitLab.
 pub struct Client {
-    settings: Settings,
-    http: Http,
+    pub(super) settings: Settings,
+    pub(super) http: Http,
 }
 
 impl Client {
@@ -72,6 +74,11 @@ impl Client {
         let path = ["projects", &repo.id, kind, &number.to_string(), "notes"];
         let call = Call::new(what, Method::POST, &path).creating(json!({"body": body}));
         Ok(self.http.ask::<NoteRow>(&call).await?.comment(kind, number))
+    }
+
+    /// With the address that people have.
+    fn told(&self, pull_request: PullRequest) -> PullRequest {
+        PullRequest { url: for_people(&self.settings, &pull_request.url), ..pull_request }
     }
 
     async fn user_id(&self, login: &str) -> Result<Option<i64>, ForgeError> {
@@ -149,7 +156,7 @@ impl Forge for Client {
         let what = format!("open merge requests from {head} of {}", repo.path);
         let query = [("state", "opened".to_owned()), ("source_branch", head.to_owned())];
         let open: Rows<MergeRequestRow> = self.http.list(what, &["projects", &repo.id, MERGE_REQUESTS], &query, PAGES).await?;
-        Ok(open.rows.into_iter().find(|row| row.is_from(repo, head)).map(MergeRequestRow::pull_request))
+        Ok(open.rows.into_iter().find(|row| row.is_from(repo, head)).map(|row| self.told(row.pull_request())))
     }
 
     async fn open_draft(&self, repo: &RepoRef, draft: &NewDraft) -> Result<PullRequest, ForgeError> {
@@ -158,7 +165,7 @@ impl Forge for Client {
         let body = json!({"source_branch": draft.head, "target_branch": draft.base, "title": title, "description": draft.body});
         let path = ["projects", &repo.id, MERGE_REQUESTS];
         let call = Call::new(what, Method::POST, &path).creating(body);
-        Ok(self.http.ask::<MergeRequestRow>(&call).await?.pull_request())
+        Ok(self.told(self.http.ask::<MergeRequestRow>(&call).await?.pull_request()))
     }
 
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -190,6 +197,51 @@ impl Forge for Client {
 
     async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
         self.notes(repo, MERGE_REQUESTS, number).await
+    }
+
+    /// A group with its path, by whatever way somebody belongs to it.
+    async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
+        let Some(id) = self.user_id(login).await? else { return Ok(false) };
+        let what = format!("whether {login} is in {team}");
+        match self.http.get::<MemberRow>(what, &["groups", team, "members", "all", &id.to_string()]).await {
+            Ok(row) => Ok(row.permission() > Permission::None),
+            Err(ForgeError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One person beside those who are asked already. GitLab asks no groups, drops whom it does not take without a word, and without a
+    /// licence keeps one reviewer alone: only its answer says whether somebody was asked.
+    async fn request_review(&self, repo: &RepoRef, number: i64, reviewer: &str) -> Result<(), ForgeError> {
+        let what = format!("asking {reviewer} to review merge request {number} of {}", repo.path);
+        let rejected = |message: &str| ForgeError::Rejected { what: what.clone(), message: message.to_owned() };
+        if reviewer.contains('/') {
+            return Err(rejected("groups are not asked here, only persons"));
+        }
+        let Some(id) = self.user_id(reviewer).await? else { return Err(rejected("there is no such account")) };
+        let path = ["projects", &repo.id, MERGE_REQUESTS, &number.to_string()];
+        let before = self.http.get::<ReviewersRow>(what.clone(), &path).await?.ids();
+        if before.contains(&id) {
+            return Ok(());
+        }
+        let body = json!({"reviewer_ids": before.iter().copied().chain([id]).collect::<Vec<_>>()});
+        let after = self.http.ask::<ReviewersRow>(&Call::new(what.clone(), Method::PUT, &path).with(body)).await?.ids();
+        if after.contains(&id) { Ok(()) } else { Err(rejected("it was not taken: no member, or more than one reviewer needs a licence")) }
+    }
+
+    /// A status that is what it shall be already can't be set again.
+    async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
+        let what = format!("the status {} on {commit} of {}", status.context, repo.path);
+        let state = if status.passed { "success" } else { "failed" };
+        let body = json!({"state": state, "name": status.context, "description": status.description});
+        match self.http.send(&Call::new(what, Method::POST, &["projects", &repo.id, "statuses", commit]).with(body)).await {
+            Err(ForgeError::Rejected { message, .. }) if message.contains("Cannot transition status") => Ok(()),
+            set => set.map(drop),
+        }
+    }
+
+    async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {
+        self.examined(examination).await
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Client;
 use crate::domain::{Permission, RepoRef};
 use crate::forge::canned::{Canned, Reply, TOKEN, answer};
-use crate::forge::{Forge as _, ForgeError, LabelSpec, NewDraft};
+use crate::forge::{CommitStatus, Forge as _, ForgeError, LabelSpec, NewDraft};
 
 const LABEL: LabelSpec = LabelSpec { name: "needs-human-review", color: "fbca04", description: "A human must review it." };
 
@@ -289,4 +289,51 @@ async fn git_gets_an_address_with_every_group_and_without_the_token() {
         assert_eq!(client.git_access(&RepoRef { path: odd.into(), ..repo() }).await.unwrap().url, "https://forge.example/", "{odd}");
     }
     assert!(!format!("{access:?}").contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_reviewer_is_asked_beside_others_and_only_the_answer_says_so() {
+    let known = || answer(200, r#"[{"id": 9, "username": "olga"}]"#);
+    let asks = |ids: &[i64]| {
+        let rows = ids.iter().map(|id| format!(r#"{{"id": {id}, "username": "u{id}"}}"#)).collect::<Vec<_>>();
+        answer(200, &format!(r#"{{"iid": 3, "reviewers": [{}]}}"#, rows.join(",")))
+    };
+    let (client, canned) =
+        client(vec![known(), asks(&[5]), asks(&[5, 9]), known(), asks(&[9]), known(), asks(&[5]), asks(&[5]), answer(200, "[]")]).await;
+    for _ in 0..2 {
+        client.request_review(&repo(), 3, "olga").await.unwrap();
+    }
+    for (who, why) in [("olga", "needs a licence"), ("ghost", "no such account"), ("group/team", "groups are not asked")] {
+        let refused = client.request_review(&repo(), 3, who).await.unwrap_err();
+        assert!(matches!(&refused, ForgeError::Rejected { message, .. } if message.contains(why)), "{refused}");
+    }
+    assert_eq!(bodies(&canned), [json!({"reviewer_ids": [5, 9]}), json!({"reviewer_ids": [5, 9]})]);
+}
+
+#[tokio::test]
+async fn a_status_that_stands_already_and_a_group_with_its_path() {
+    let stands = r#"{"message": "Cannot transition status via :drop from :failed (Reason(s): Status cannot transition via \"drop\")"}"#;
+    let known = || answer(200, r#"[{"id": 9, "username": "olga"}]"#);
+    let (client, canned) = client(vec![
+        answer(201, "{}"),
+        answer(400, stands),
+        answer(400, r#"{"message": "ref is ambiguous"}"#),
+        known(),
+        answer(200, r#"{"id": 9, "access_level": 10, "state": "active"}"#),
+        known(),
+        answer(404, ""),
+        answer(200, "[]"),
+    ])
+    .await;
+    let status = CommitStatus { context: "frognano/human-review", passed: false, description: "A person must look." };
+    for _ in 0..2 {
+        client.set_status(&repo(), "abc", &status).await.unwrap();
+    }
+    assert!(matches!(client.set_status(&repo(), "abc", &status).await.unwrap_err(), ForgeError::Rejected { .. }));
+    let body = json!({"state": "failed", "name": "frognano/human-review", "description": "A person must look."});
+    assert_eq!((&*canned.lines()[0], &bodies(&canned)[0]), ("POST /api/projects/7/statuses/abc", &body));
+    for is_in in [true, false, false] {
+        assert_eq!(client.is_in_team("acme/inner/fixers", "olga").await.unwrap(), is_in);
+    }
+    assert_eq!(canned.lines()[4], "GET /api/groups/acme%2Finner%2Ffixers/members/all/9");
 }

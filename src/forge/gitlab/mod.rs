@@ -1,6 +1,7 @@
 //! GitLab, self-managed and gitlab.com (forges.md, section 3).
 
 mod client;
+mod examine;
 mod inbound;
 mod payload;
 mod proof;

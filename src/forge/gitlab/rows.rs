@@ -221,6 +221,19 @@ impl MergeRequestRow {
     }
 }
 
+/// Whom a merge request asks.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReviewersRow {
+    #[serde(default)]
+    reviewers: Vec<User>,
+}
+
+impl ReviewersRow {
+    pub(super) fn ids(&self) -> Vec<i64> {
+        self.reviewers.iter().map(|user| user.id).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::permission;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    DEVELOPER, TEXT_CAP, TITLE_CAP, at_least, body, issues, not_found, paged, quick_actions, refuse, required, shape, short_enough, spot,
-    text, wrong_method,
+    DEVELOPER, TEXT_CAP, TITLE_CAP, at_least, body, issues, not_found, paged, quick_actions, refuse, required, reviews, shape,
+    short_enough, spot, text, wrong_method,
 };
 use crate::demo::forge::state::{Pull, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
@@ -22,10 +22,19 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
     };
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => show(state, 200, spot),
-        ("PUT", []) => issues::change(state, ask, caller, spot).and_then(|()| show(state, 200, spot)),
+        ("PUT", []) => change(state, ask, caller, spot).and_then(|()| show(state, 200, spot)),
         (_, []) => Err(wrong_method(state, ask)),
         (_, path) => return issues::below(state, ask, caller, spot, path),
     })
+}
+
+/// Reviewers by a wish of their own, all else as of issues.
+fn change(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) -> Result<(), Answer> {
+    let body = body(ask)?;
+    let Some(ids) = body["reviewer_ids"].as_array() else { return issues::change(state, ask, caller, spot) };
+    at_least(state.at(spot).0, caller, DEVELOPER)?;
+    reviews::set_reviewers(state, spot, ids);
+    Ok(())
 }
 
 fn show(state: &State, status: u16, spot: Spot) -> Result<Answer, Answer> {

@@ -7,6 +7,7 @@ mod issues;
 mod labels;
 mod merge_requests;
 mod quick_actions;
+mod reviews;
 mod setup;
 pub(super) mod shape;
 
@@ -44,6 +45,10 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
     Some(match (ask.method.as_str(), path) {
         ("GET", ["version"]) => logged_in(caller).map(|()| Answer::json(200, &json!({ "version": VERSION, "revision": "0" }))),
         ("GET", ["user"]) => logged_in(caller).map(|()| Answer::json(200, &shape::user(state, &caller.login))),
+        ("GET", ["personal_access_tokens", "self"]) => {
+            logged_in(caller).map(|()| Answer::json(200, &json!({ "scopes": caller.scopes(), "active": true, "expires_at": "2027-01-01" })))
+        }
+        ("GET", ["groups", group, "members", "all", id]) => logged_in(caller).and_then(|()| reviews::group_member(state, group, id)),
         ("GET", ["users"]) => logged_in(caller).map(|()| users(state, ask)),
         ("POST", ["projects"]) => setup::make_project(state, ask, caller),
         (_, ["projects", id, path @ ..]) => match seen(state, caller, id) {
@@ -58,9 +63,13 @@ fn in_project(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: 
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(Answer::json(200, &shape::project_row(state, &state.repositories[here], &caller.login))),
         ("POST", ["members"]) => setup::let_in(state, ask, caller, here),
+        ("POST", ["statuses", commit]) => {
+            at_least(&state.repositories[here], caller, DEVELOPER).and_then(|()| reviews::put_status(state, ask, here, commit))
+        }
+        ("GET", ["hooks"]) => at_least(&state.repositories[here], caller, MAINTAINER).map(|()| reviews::hooks(state, here)),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["members", "all", id]) => member(state, caller, here, id),
-        ("GET", ["repository", "branches", branch]) => branch_answer(&state.repositories[here], branch),
+        ("GET", ["repository", "branches", branch]) => branch_answer(state, here, branch),
         ("DELETE", ["repository", "branches", branch]) => delete_branch(state, caller, here, branch),
         (_, ["labels", ..]) => return labels::answer(state, ask, caller, here, path),
         (_, ["issues", path @ ..]) => return issues::answer(state, ask, caller, here, path),
@@ -196,12 +205,14 @@ fn member(state: &State, caller: &Caller, here: usize, id: &str) -> Result<Answe
     }
 }
 
-fn branch_answer(repository: &Repository, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(|| refuse(404, "404 Branch Not Found"))?;
     let default = branch == repository.default_branch;
+    let protected = default && state.protected;
     Ok(Answer::json(
         200,
-        &json!({ "name": branch, "commit": { "id": tip }, "protected": default, "default": default, "can_push": !default }),
+        &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "default": default, "can_push": !protected }),
     ))
 }
 
