@@ -347,9 +347,7 @@ fn forge(
             Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
         }),
         ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
-        ForgeKind::Gitlab => {
-            return Err("GitLab can't be served yet: its deliveries are understood, but nothing here can call its API".to_owned());
-        }
+        ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
     };
     Ok((ears, hands))
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Cancel, Fault, Ids, Outcome, Stage};
+use crate::domain::{Cancel, Fault, Ids, Outcome, Refusal, Stage};
 use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::report::Report;
@@ -351,6 +351,7 @@ impl Worker {
                 self.put_back(claimed, &mut status, Stop::later("the repository was renamed meanwhile")).await
             }
             Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
+            Err(Stop::Hidden) => self.end_quietly(claimed, Refusal::Confidential.name(), report).await,
             Err(Stop::Quiet(_)) if claimed.taken_up => {
                 let by = "the label was taken off meanwhile".to_owned();
                 self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Cancelled { by }, report).await

@@ -40,7 +40,9 @@ pub(super) struct Demo {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Plays {
     Gitea,
+    Forgejo,
     Github,
+    Gitlab,
 }
 
 impl Demo {
@@ -91,17 +93,22 @@ impl Demo {
         let model =
             if scripted { "a script, no model: it replays a recorded way of working".to_owned() } else { format!("{model}, a real one") };
         say("frognano-bot demo");
-        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{}/issues/1", self.forge, project::PATH));
+        say(&format!("  forge:   the built-in one (plays {:?}) at {forge}/{}/{}/1", self.forge, project::PATH, self.kind().issues_page()));
         say(&format!("  model:   {model}"));
         say("  service: the real one: webhook, queue, sandbox, judge, draft pull request\n");
     }
 
-    fn forge(&self, folder: &Path, token: &str, secret: &str) -> Result<demo::forge::Forge, String> {
-        let kind = match self.forge {
+    const fn kind(&self) -> Kind {
+        match self.forge {
             Plays::Gitea => Kind::Gitea,
+            Plays::Forgejo => Kind::Forgejo,
             Plays::Github => Kind::GitHub,
-        };
-        let forge = demo::forge::Forge::new(kind, Arc::new(SystemClock));
+            Plays::Gitlab => Kind::GitLab,
+        }
+    }
+
+    fn forge(&self, folder: &Path, token: &str, secret: &str) -> Result<demo::forge::Forge, String> {
+        let forge = demo::forge::Forge::new(self.kind(), Arc::new(SystemClock));
         let mistake = |error: demo::forge::Mistake| error.to_string();
         project::put_on(&forge, folder, secret, token).map_err(mistake)?;
         forge.open_issue(project::PATH, project::READER, project::issue_title(), project::issue_body(), &[]).map_err(mistake)?;
@@ -128,7 +135,9 @@ impl Demo {
             name: "demo".to_owned(),
             kind: match self.forge {
                 Plays::Gitea => ForgeKind::Gitea,
+                Plays::Forgejo => ForgeKind::Forgejo,
                 Plays::Github => ForgeKind::Github,
+                Plays::Gitlab => ForgeKind::Gitlab,
             },
             url: Url::parse(forge).map_err(|error| error.to_string())?,
             api_url: None,

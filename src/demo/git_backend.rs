@@ -14,8 +14,8 @@ use futures_util::{StreamExt as _, stream};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-/// The script that refuses pushes to the default branch, as a protected branch does. `$1` is the ref.
-const UPDATE_HOOK: &str = "#!/bin/sh\nif [ \"$1\" = \"$(git symbolic-ref HEAD)\" ]; then\n  \
+/// The script that refuses pushes to the default branch, as a protected branch does, once it is there. `$1` is the ref, `$2` its commit.
+const UPDATE_HOOK: &str = "#!/bin/sh\nif [ \"$1\" = \"$(git symbolic-ref HEAD)\" ] && [ -n \"$(printf %s \"$2\" | tr -d 0)\" ]; then\n  \
      echo \"Not allowed to push to protected branch ${1#refs/heads/}\" >&2\n  exit 1\nfi\n";
 
 /// The settings of every git process: any owner of the folders is fine, pushes over HTTP are on, partial clones too.

@@ -21,7 +21,7 @@ use server::Server;
 /// A forge that answers.
 #[derive(Debug)]
 pub struct Running {
-    /// `http://127.0.0.1:PORT`, without a slash at the end; the API is below it at `/api/v1` (Gitea) or `/api/v3` (GitHub).
+    /// `http://127.0.0.1:PORT`, without a slash at the end; the API is below it at [`Kind::api`].
     pub base_url: String,
     /// The forge behind it.
     pub forge: Forge,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, LOCATION, RETRY_AFTER};
-use serde::Deserialize;
+use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
@@ -60,6 +60,11 @@ impl Answer {
         })
     }
 
+    /// Whether no page follows, where the forge says so (GitLab's `x-next-page`, empty on the last).
+    pub(super) fn is_last_page(&self) -> Option<bool> {
+        self.header("x-next-page").map(|next| next.trim().is_empty())
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -107,21 +112,33 @@ impl Answer {
 
     /// The forge's own words: the message and its details where it answers JSON as forges do, else the text.
     fn message(&self) -> String {
-        #[derive(Deserialize)]
-        struct Complaint {
-            message: String,
-            #[serde(default)]
-            errors: Option<Vec<serde_json::Value>>,
+        let complaint = serde_json::from_slice::<Value>(&self.body).map(|body| words_of(&body)).unwrap_or_default();
+        if !complaint.is_empty() {
+            return shorten(&complaint.join("; "));
         }
-        let text = match serde_json::from_slice::<Complaint>(&self.body) {
-            Ok(complaint) => {
-                let details = complaint.errors.unwrap_or_default();
-                let words = details.iter().filter_map(|detail| detail["message"].as_str().or(detail["code"].as_str()).or(detail.as_str()));
-                std::iter::once(complaint.message.as_str()).chain(words).collect::<Vec<_>>().join("; ")
-            }
-            Err(_) => String::from_utf8_lossy(&self.body[..self.body.len().min(4 * LONGEST_MESSAGE)]).into_owned(),
-        };
-        shorten(&text)
+        shorten(&String::from_utf8_lossy(&self.body[..self.body.len().min(4 * LONGEST_MESSAGE)]))
+    }
+}
+
+/// The words of a complaint: GitHub's, Gitea's and Forgejo's `{message, errors}`, and GitLab's `{message: text | list | {field: list}}` or
+/// `{error, error_description}`.
+fn words_of(body: &Value) -> Vec<String> {
+    let detail = |detail: &Value| detail["message"].as_str().or(detail["code"].as_str()).or(detail.as_str()).map(str::to_owned);
+    let mut words = match &body["message"] {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(texts) => texts.iter().filter_map(detail).collect(),
+        Value::Object(fields) => fields.iter().map(|(field, texts)| format!("{field} {}", listed(texts))).collect(),
+        _ => Vec::new(),
+    };
+    words.extend(body["errors"].as_array().into_iter().flatten().filter_map(detail));
+    words.extend([&body["error"], &body["error_description"]].into_iter().filter_map(|text| text.as_str().map(str::to_owned)));
+    words
+}
+
+fn listed(texts: &Value) -> String {
+    match texts {
+        Value::Array(texts) => texts.iter().map(|text| text.as_str().unwrap_or_default()).collect::<Vec<_>>().join(", "),
+        text => text.as_str().unwrap_or_default().to_owned(),
     }
 }
 
@@ -227,6 +244,20 @@ mod tests {
             error.to_string(),
             "pull request: the forge does not accept it (status 422: Validation Failed; A pull request already exists for o:b.; missing; plain)"
         );
+        for (body, words) in [
+            (r#"{"message": "404 Project Not Found"}"#, "404 Project Not Found"),
+            (
+                r#"{"message": ["Another open merge request already exists for this source branch: !7"]}"#,
+                "already exists for this source branch: !7",
+            ),
+            (r#"{"message": {"title": ["is too long", "is odd"], "base": ["no"]}}"#, "title is too long, is odd; base no"),
+            (r#"{"error": "insufficient_scope", "error_description": "needs more"}"#, "insufficient_scope; needs more"),
+            (r#"{"error": "title is missing"}"#, "title is missing"),
+            ("Retry later\n", "Retry later"),
+            ("{}", "{}"),
+        ] {
+            assert!(answer(400, &[], body).message().contains(words), "{body}");
+        }
         assert_eq!(shorten("a\u{1b}[31m\n\0b\tc"), "a [31m b c");
         assert_eq!(shorten(&"ü".repeat(300)).chars().count(), 201);
         assert!(answer(500, &[], &"<p>".repeat(100_000)).message().len() < 300);

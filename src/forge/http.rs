@@ -227,7 +227,7 @@ impl Http {
             if more.is_empty() || ignores_pages {
                 return Ok(Rows { rows, complete: true });
             }
-            let last = paging.short_is_last && more.len() < paging.size;
+            let last = answer.is_last_page().unwrap_or(paging.short_is_last && more.len() < paging.size);
             rows.extend(more);
             if last {
                 return Ok(Rows { rows, complete: true });

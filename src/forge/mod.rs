@@ -118,7 +118,7 @@ pub struct LabelSet {
 /// A comment on an issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
-    /// The forge's id of it.
+    /// What [`Forge::edit_comment`] finds it by: the forge's id of it, on GitLab with what it is written on.
     pub id: String,
     /// The login of its author.
     pub author: String,
@@ -306,6 +306,18 @@ pub trait Forge: Send + Sync {
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
     /// How git reads and writes the repository, now: the token may run out within the hour.
     async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError>;
+    /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
+    async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
+        self.add_label(repo, number, label).await
+    }
+    /// Writes a comment on a pull request; [`Forge::edit_comment`] takes its id.
+    async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        self.comment(repo, number, body).await
+    }
+    /// All comments on a pull request, oldest first.
+    async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
+        self.comments(repo, number).await
+    }
     /// Whether this person is a member of `organization/team` now; false also for a team that is not there.
     async fn is_in_team(&self, team: &str, login: &str) -> Result<bool, ForgeError> {
         Err(not_here(format!("whether {login} is in {team}")))
@@ -327,18 +339,6 @@ pub trait Forge: Send + Sync {
     /// Opens a pull request that is ready, for who has said otherwise that it needs a review. Only for forges that refuse drafts outright.
     async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
         Err(not_here(format!("a ready pull request from {} of {}", pull_request.head, repo.path)))
-    }
-    /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
-    async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
-        self.add_label(repo, number, label).await
-    }
-    /// Writes a comment on a pull request; [`Forge::edit_comment`] takes its id.
-    async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
-        self.comment(repo, number, body).await
-    }
-    /// All comments on a pull request, oldest first.
-    async fn pull_request_comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError> {
-        self.comments(repo, number).await
     }
     /// The pull request now, open or not.
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError>;

@@ -5,11 +5,15 @@ use crate::publish::text;
 
 use super::{Asked, Stop, Work};
 
-/// Reads the issue and refuses what may not start, with the rule; a label that is gone or was answered before ends the job quietly.
+/// Reads the issue and refuses what may not start, with the rule; a label that is gone or was answered before ends the job quietly, and
+/// of a confidential issue not a word is said.
 pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
     work.enter(Stage::Admitting).await?;
     let repository = asked.forge.repository(asked.repo).await?;
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
+    if issue.confidential {
+        return Err(Stop::Hidden);
+    }
     let label = work.parts.settings.label.clone();
     let labelled = issue.has_label(&label);
     if !labelled && round_of(work).is_none() {
@@ -28,8 +32,6 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
         Some(Refusal::RepositoryArchived)
     } else if issue.is_pull_request {
         Some(Refusal::IsPullRequest)
-    } else if issue.confidential {
-        Some(Refusal::Confidential)
     } else if !issue.open {
         Some(Refusal::IssueClosed)
     } else if issue.locked {
@@ -77,12 +79,12 @@ async fn may_not(work: &Work<'_>, asked: &Asked<'_>, by: Option<&Actor>) -> Resu
 pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
     let label = work.parts.settings.label.as_str();
+    if issue.confidential {
+        return Err(Stop::Hidden);
+    }
     let cancelled = |by: &str| Err(Stop::Outcome(crate::domain::Outcome::Cancelled { by: by.to_owned() }));
     if asked.forge.repository(asked.repo).await?.archived {
         return cancelled("the repository was archived meanwhile");
-    }
-    if issue.confidential {
-        return cancelled("the issue was made confidential meanwhile");
     }
     if !issue.open {
         return cancelled("the issue was closed meanwhile");

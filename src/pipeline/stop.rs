@@ -17,6 +17,8 @@ pub enum Stop {
     Outcome(Outcome),
     /// There is nothing to answer: the label is not there, or an earlier job answered it. The reason's stable name.
     Quiet(&'static str),
+    /// The issue is hidden from most people: not a word is written, whatever was written before.
+    Hidden,
     /// The model's server does not answer: the queue waits for it.
     ModelDown(String),
     /// The forge or git does not answer: the job is tried again later, with all that is finished.

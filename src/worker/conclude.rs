@@ -93,7 +93,7 @@ impl Worker {
             }
             Stop::TryAgain(_, why) => (Stage::Queued, retry, true, why),
             Stop::Shutdown => (Stage::Queued, 0, false, "the service is being stopped".to_owned()),
-            Stop::Outcome(_) | Stop::Quiet(_) => return Ended::PutBack,
+            Stop::Outcome(_) | Stop::Quiet(_) | Stop::Hidden => return Ended::PutBack,
         };
         tracing::warn!(why, delay_ms, "the job is put back");
         match self.store.put_back(&claimed.lease, stage, delay_ms, counts, self.parts.clock.as_ref()).await {

@@ -115,10 +115,10 @@ async fn killed_at_the_forge(kind: Kind, after: usize, strike: Strike) -> Option
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
-    for kind in BOTH {
+    for kind in [Kind::GitHub, Kind::GitLab] {
         let mut moments = 0;
         for after in 0.. {
-            let strike = if (after % 2 == 0) == (kind == Kind::Gitea) { Strike::Before } else { Strike::After };
+            let strike = if (after % 2 == 0) == (kind == Kind::GitLab) { Strike::Before } else { Strike::After };
             let Some(house) = killed_at_the_forge(kind, after, strike).await else { break };
             recovers(&house, &format!("{kind:?}: killed at request {} to the forge, {strike:?}", after + 1)).await;
             moments += 1;
@@ -221,8 +221,8 @@ async fn killed_at_any_word_while_it_answers_it_answers_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_any_word_to_the_model_it_ends_in_one_pull_request() {
-    for after in 0..6 {
-        let house = House::new(Kind::GitHub).await;
+    for (after, kind) in (0..6).zip(Kind::ALL.into_iter().cycle()) {
+        let house = House::new(kind).await;
         house.open_issue();
         let bot = Bot::start(&house);
         let reached = house.model.hold(after);
@@ -237,8 +237,8 @@ async fn killed_at_any_word_to_the_model_it_ends_in_one_pull_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_while_the_tests_run_it_leaves_nothing_and_ends_in_one_pull_request() {
-    for after_the_agent in [false, true] {
-        let house = House::new(Kind::Gitea).await;
+    for (after_the_agent, kind) in [(false, Kind::Gitea), (true, Kind::Forgejo)] {
+        let house = House::new(kind).await;
         let gate =
             r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "sleep 1000 & setsid sleep 1000 & sleep 1000"}}]}"#;
         let house = if after_the_agent { house } else { House::with_script(Kind::Gitea, &format!("{gate}\n{}", project::SCRIPT)).await };

@@ -2,7 +2,9 @@
 
 mod api;
 mod clients;
+mod forgejo;
 mod git;
+mod gitlab;
 mod hooks;
 mod model;
 mod pages;
@@ -57,15 +59,16 @@ impl Stage {
         &self.running.forge
     }
 
-    /// Status and JSON of a call to the API, below `/repos/acme/tallybook` unless the path starts with a slash.
+    /// Status and JSON of a call to the API, below `/repos/acme/tallybook` (GitLab: `/projects/acme%2Ftallybook`) unless the path starts with a slash.
     async fn call(&self, method: &str, path: &str, login: &str, body: Option<Value>) -> (u16, Value) {
         let (status, _, body) = self.call_fully(method, path, login, body).await;
         (status, body)
     }
 
     async fn call_fully(&self, method: &str, path: &str, login: &str, body: Option<Value>) -> (u16, String, Value) {
-        let api = if self.forge().state().kind == Kind::Gitea { "api/v1" } else { "api/v3" };
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/repos/{}/{path}", sample::PATH) };
+        let api = self.forge().state().kind.api();
+        let project = if api == Kind::GitLab.api() { "projects/acme%2Ftallybook" } else { "repos/acme/tallybook" };
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{project}/{path}") };
         let url = format!("{}/{api}{}", self.running.base_url, path.trim_end_matches('/'));
         let mut request = self.client.request(method.parse().unwrap(), url);
         if !login.is_empty() {

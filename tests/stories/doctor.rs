@@ -8,7 +8,7 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Check, Health, Permission, RepoRef};
 use serde_json::Value;
 
-use crate::house::{BOTH, House, TOKEN};
+use crate::house::{House, TOKEN};
 
 const CALL: &str = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "true"}}]}"#;
 
@@ -38,8 +38,9 @@ fn found<'a>(checks: &'a [Check], name: &str) -> &'a Check {
 async fn in_order(kind: Kind) -> House {
     let house = house(kind).await;
     let (scopes, permission): (&[&str], _) = match kind {
-        Kind::Gitea => (&["write:repository", "write:issue", "read:user"], Permission::Admin),
+        Kind::Gitea | Kind::Forgejo => (&["write:repository", "write:issue", "read:user"], Permission::Admin),
         Kind::GitHub => (&["repo"], Permission::Write),
+        Kind::GitLab => (&["api"], Permission::Write),
     };
     house.forge().add_token(TOKEN, project::BOT, scopes).unwrap();
     house.forge().permit(project::PATH, project::BOT, permission).unwrap();
@@ -48,7 +49,7 @@ async fn in_order(kind: Kind) -> House {
 
 #[tokio::test]
 async fn a_service_in_order_has_nothing_that_would_fail() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = in_order(kind).await;
         let output = run(&house, &["--json"]).await;
         let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
@@ -88,7 +89,7 @@ async fn what_would_fail_is_named_and_ends_with_status_1() {
         ("repository", |house| house.forge().with_repository(project::PATH, |repository| repository.archived = true).unwrap()),
         ("reachable", |house| house.forge().fail_next("GET", "*/user", 404, 99)),
     ];
-    for kind in BOTH {
+    for kind in [Kind::Gitea, Kind::GitHub, Kind::GitLab] {
         for (name, make) in breaks {
             let house = in_order(kind).await;
             make(&house);
@@ -112,6 +113,15 @@ async fn rights_and_scopes_beyond_the_need_are_named() {
     let wide = checks.iter().filter(|check| check.check == "too_wide").map(|check| check.detail.as_str()).collect::<Vec<_>>();
     assert!(wide.len() == 2 && wide[0].contains("admin:org, delete_repo") && wide[1].contains("administrator"), "{wide:?}");
 
+    let house = in_order(Kind::GitLab).await;
+    house.forge().add_token(TOKEN, project::BOT, &["api", "sudo", "read_user"]).unwrap();
+    house.forge().permit(project::PATH, project::BOT, Permission::Admin).unwrap();
+    let checks = self::checks(&house).await;
+    let wide = checks.iter().filter(|check| check.check == "too_wide").map(|check| check.detail.as_str()).collect::<Vec<_>>();
+    assert!(wide.len() == 2 && wide[0].contains("has sudo beyond") && wide[1].contains("Maintainer"), "{wide:?}");
+    house.forge().add_token(TOKEN, project::BOT, &["read_api"]).unwrap();
+    assert_eq!(found(&self::checks(&house).await, "scopes").status, Health::Fail);
+
     let house = in_order(Kind::Gitea).await;
     house.forge().add_token(TOKEN, project::BOT, &["all"]).unwrap();
     assert!(found(&self::checks(&house).await, "too_wide").detail.contains("read:notification"));
@@ -126,6 +136,18 @@ async fn hooks_branches_and_permissions_are_looked_at() {
     assert_eq!(found(&told, "webhook").status, Health::Ok);
     assert!(found(&told, "deliveries").detail.starts_with("2 of the last 3"), "{told:#?}");
     assert_eq!(found(&told, "protection").status, Health::Warn);
+    house.forge().with_repository(project::PATH, |repository| repository.hooks.clear()).unwrap();
+    assert_eq!(found(&checks(&house).await, "webhook").status, Health::Fail);
+
+    let house = in_order(Kind::GitLab).await;
+    assert_eq!(found(&checks(&house).await, "webhook").status, Health::Warn, "a developer may not see it");
+    house.forge().permit(project::PATH, project::BOT, Permission::Admin).unwrap();
+    house.forge().state().protected = false;
+    let told = checks(&house).await;
+    assert_eq!((found(&told, "webhook").status, found(&told, "protection").status), (Health::Ok, Health::Warn));
+    house.forge().state().hook_tries = vec![500];
+    let told = checks(&house).await;
+    assert!(found(&told, "webhook").status == Health::Fail && found(&told, "webhook").detail.contains("press Test"), "{told:#?}");
     house.forge().with_repository(project::PATH, |repository| repository.hooks.clear()).unwrap();
     assert_eq!(found(&checks(&house).await, "webhook").status, Health::Fail);
 

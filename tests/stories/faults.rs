@@ -7,6 +7,7 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::Outcome;
 use frognano_bot::worker::Ended;
 
+use crate::faces::{changing_a_comment, on_each_forge};
 use crate::house::{House, Service};
 
 async fn outcome_of(house: &House) -> (Outcome, Service) {
@@ -20,18 +21,17 @@ fn reason(outcome: &Outcome) -> String {
     format!("{}/{}", outcome.name(), outcome.reason())
 }
 
-#[tokio::test]
-async fn a_repository_that_can_not_be_worked_on_is_named() {
-    type Bend = fn(&House);
-    let empty: Bend = |house| {
-        let bare = house.folder.path().join("tallybook.git");
-        std::fs::remove_dir_all(&bare).unwrap();
-        frognano_bot::demo::init_bare(&bare, "main").unwrap();
-    };
-    let no_default: Bend =
-        |house| house.forge().with_repository(project::PATH, |repository| repository.default_branch = "trunk".to_owned()).unwrap();
-    let gone: Bend = |house| std::fs::remove_dir_all(house.folder.path().join("tallybook.git")).unwrap();
-    for kind in [Kind::Gitea, Kind::GitHub] {
+on_each_forge! {
+    async fn a_repository_that_can_not_be_worked_on_is_named(kind: Kind) {
+        type Bend = fn(&House);
+        let empty: Bend = |house| {
+            let bare = house.folder.path().join("tallybook.git");
+            std::fs::remove_dir_all(&bare).unwrap();
+            frognano_bot::demo::init_bare(&bare, "main").unwrap();
+        };
+        let no_default: Bend =
+            |house| house.forge().with_repository(project::PATH, |repository| repository.default_branch = "trunk".to_owned()).unwrap();
+        let gone: Bend = |house| std::fs::remove_dir_all(house.folder.path().join("tallybook.git")).unwrap();
         for (bend, expected) in
             [(empty, "no_patch/empty_repository"), (no_default, "abandoned/default_branch_missing"), (gone, "abandoned/repository_gone")]
         {
@@ -45,9 +45,9 @@ async fn a_repository_that_can_not_be_worked_on_is_named() {
     }
 }
 
-#[tokio::test]
-async fn a_repository_renamed_in_a_run_is_found_again() {
-    for kind in [Kind::Gitea, Kind::GitHub] {
+on_each_forge! {
+    async fn a_repository_renamed_in_a_run_is_found_again(kind: Kind) {
+        let renamed = if kind == Kind::GitLab { "acme/inner/most/renamed" } else { "acme/renamed" };
         let house = House::new(kind).await;
         house.model.set_delay(Some(std::time::Duration::from_millis(200)));
         let service = house.service().await;
@@ -55,27 +55,29 @@ async fn a_repository_renamed_in_a_run_is_found_again() {
         service.take(&house.label(issue)).await;
         let rename = async {
             house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
-            house.forge().with_repository(project::PATH, |repository| repository.path = "acme/renamed".to_owned()).unwrap();
+            house.forge().with_repository(project::PATH, |repository| repository.path = renamed.to_owned()).unwrap();
         };
         let (ended, ()) = tokio::join!(service.step(), rename);
         assert_eq!(ended, Some(Ended::PutBack), "{kind:?}");
         let turns = house.model.requests().len();
         let outcome = house.later(&service).await;
         let Outcome::Proposed { url } = &outcome else { panic!("{kind:?}: {outcome:?}") };
-        assert!(url.contains("/acme/renamed/"), "{url}");
+        assert!(url.contains(&format!("/{renamed}/")), "{url}");
         assert_eq!(house.model.requests().len(), turns, "what was finished is kept");
     }
 }
 
-#[tokio::test]
-async fn a_status_comment_that_somebody_deletes_is_written_again() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    let issue = house.open_issue();
-    house.forge().fail_next("PATCH", "*/issues/comments/*", 404, 1);
-    service.take(&house.label(issue)).await;
-    assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
-    assert!(house.said(issue).last().unwrap().contains("opened a draft pull request"), "{:?}", house.said(issue));
+on_each_forge! {
+    async fn a_status_comment_that_somebody_deletes_is_written_again(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        let (method, path) = changing_a_comment(kind);
+        house.forge().fail_next(method, path, 404, 1);
+        service.take(&house.label(issue)).await;
+        assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
+        assert!(house.said(issue).last().unwrap().contains("opened a draft pull request"), "{:?}", house.said(issue));
+    }
 }
 
 #[tokio::test]

@@ -19,10 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 pub const SECRET: &str = "the webhook secret of the stories";
 pub const TOKEN: &str = "the-token-of-the-bot-7f3a";
-/// No wait of a story is longer; one that is has failed.
-const PATIENCE: Duration = Duration::from_secs(90);
-
+/// The two faces that differ the most in their words.
 pub const BOTH: [Kind; 2] = [Kind::Gitea, Kind::GitHub];
+
+/// No wait of a story is longer; one that is has failed.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Forge, model server and a folder for the service's data.
 pub struct House {
@@ -122,10 +123,7 @@ impl House {
 
     /// The configuration file of the service, written.
     pub fn write_config(&self) -> PathBuf {
-        let kind = match self.kind {
-            Kind::Gitea => "gitea",
-            Kind::GitHub => "github",
-        };
+        let kind = self.kind.name();
         let path = self.folder.path().join("frognano.toml");
         std::fs::write(self.folder.path().join("webhook-secret"), SECRET).unwrap();
         std::fs::write(self.folder.path().join("token"), TOKEN).unwrap();
@@ -182,7 +180,7 @@ impl House {
     /// Does to a pull request what a person would.
     pub fn with_pull_request(&self, number: i64, change: impl FnOnce(&mut Issue)) {
         let found = |repository: &mut frognano_bot::demo::forge::Repository| {
-            change(repository.issues.iter_mut().find(|issue| issue.number == number).unwrap());
+            change(repository.issues.iter_mut().find(|issue| issue.number == number && issue.pull.is_some()).unwrap());
         };
         self.forge().with_repository(project::PATH, found).unwrap();
     }
@@ -231,8 +229,13 @@ impl House {
 
     /// Lets the time pass after which a job that was put back is due, and gives its outcome.
     pub async fn later(&self, service: &Service) -> Outcome {
-        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
+        self.let_time_pass();
         service.outcome().await
+    }
+
+    /// A minute.
+    pub fn let_time_pass(&self) {
+        self.clock.0.fetch_add(60_000, Ordering::Relaxed);
     }
 
     /// Waits until the forge looks like this.

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod by_address;
 mod commands;
 mod crashes;
 mod demo_forge;
 mod doctor;
+mod faces;
 mod faults;
 mod fix;
 mod github_app;

@@ -5,11 +5,11 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::Outcome;
 use frognano_bot::worker::Ended;
 
-use crate::house::{BOTH, House, SECRET, TOKEN};
+use crate::faces::{again, is_proof, on_each_forge};
+use crate::house::{House, SECRET, TOKEN};
 
-#[tokio::test]
-async fn a_label_becomes_a_labelled_draft_on_each_forge() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_label_becomes_a_labelled_draft_on_each_forge(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -34,44 +34,47 @@ async fn a_label_becomes_a_labelled_draft_on_each_forge() {
         let [said] = &house.said(issue)[..] else { panic!("one status comment, edited: {:?}", house.said(issue)) };
         assert!(said.contains(&pull_request_url(&house, pull_request.number)), "{said}");
         assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+        assert_eq!(house.forge().state().quick_actions, Vec::<String>::new());
         service.end().await;
     }
 }
 
 fn pull_request_url(house: &House, number: i64) -> String {
-    let pulls = if house.kind == Kind::Gitea { "pulls" } else { "pull" };
+    let pulls = house.kind.pulls_page();
     format!("{}/{}/{pulls}/{number}", house.running.base_url, project::PATH)
 }
 
-#[tokio::test]
-async fn the_commit_is_the_bots_and_names_issue_and_run() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    let issue = house.open_issue();
-    service.take(&house.label(issue)).await;
-    service.outcome().await;
-    let branch = house.branches().pop().unwrap();
-    let show = std::process::Command::new("git")
-        .arg("-C")
-        .arg(house.folder.path().join("tallybook.git"))
-        .args(["log", "-1", "--format=%an <%ae>%n%B", &branch])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(show.stdout).unwrap();
-    let run = branch.rsplit('-').next().unwrap();
-    assert!(text.starts_with("frognano-bot <frognano-bot@localhost>\n"), "{text}");
-    assert!(text.contains(&format!("Frognano-Run: {run}")), "{text}");
-    assert!(text.contains(&format!("/issues/{issue}\n")), "{text}");
+on_each_forge! {
+    async fn the_commit_is_the_bots_and_names_issue_and_run(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        service.outcome().await;
+        let branch = house.branches().pop().unwrap();
+        let show = std::process::Command::new("git")
+            .arg("-C")
+            .arg(house.folder.path().join("tallybook.git"))
+            .args(["log", "-1", "--format=%an <%ae>%n%B", &branch])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(show.stdout).unwrap();
+        let run = branch.rsplit('-').next().unwrap();
+        assert!(text.starts_with("frognano-bot <frognano-bot@localhost>\n"), "{text}");
+        assert!(text.contains(&format!("Frognano-Run: {run}")), "{text}");
+        assert!(text.contains(&format!("/issues/{issue}\n")), "{text}");
+    }
 }
 
-#[tokio::test]
-async fn a_hundred_deliveries_of_one_label_in_any_order_make_one_pull_request() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_hundred_deliveries_of_one_label_in_any_order_make_one_pull_request(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
         let deliveries = house.label(issue);
-        let mut all = (0..100).flat_map(|copy| deliveries.iter().map(move |delivery| again(delivery, copy))).collect::<Vec<_>>();
+        let copy = |copy: i32| if copy % 3 == 0 { String::new() } else { format!("-{copy}") };
+        let copies = (0..100).flat_map(|number| deliveries.iter().map(move |delivery| again(delivery, &copy(number))));
+        let mut all = copies.collect::<Vec<_>>();
         all.reverse();
         service.take(&all[..120.min(all.len())]).await;
         let first = service.step().await;
@@ -83,59 +86,48 @@ async fn a_hundred_deliveries_of_one_label_in_any_order_make_one_pull_request() 
     }
 }
 
-/// The same delivery under another id for two of three: a replay by hand, another hook.
-fn again(delivery: &Delivery, copy: usize) -> Delivery {
-    let mut again = delivery.clone();
-    if !copy.is_multiple_of(3) {
-        for (name, value) in &mut again.headers {
-            if name.to_ascii_lowercase().ends_with("-delivery") {
-                *value = format!("{value}-{copy}");
-            }
+on_each_forge! {
+    async fn a_label_set_again_is_asked_again(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        service.outcome().await;
+        let off = house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+        service.take(&off).await;
+        service.take(&house.label(issue)).await;
+        service.work_off().await;
+        assert_eq!(house.pull_requests().len(), 2);
+        assert_eq!(house.branches().len(), 2);
+    }
+}
+
+on_each_forge! {
+    async fn what_is_not_signed_by_the_forge_is_not_believed(kind: Kind) {
+        let house = House::new(kind).await.set("max_body_bytes = 65536");
+        let service = house.service().await;
+        let issue = house.open_issue();
+        let delivery = house.label(issue).pop().unwrap();
+        let mut unsigned = delivery.clone();
+        unsigned.headers.retain(|(name, _)| !is_proof(name));
+        let mut empty = delivery.clone();
+        let mut wrong = delivery.clone();
+        for (delivery, value) in [(&mut empty, ""), (&mut wrong, &"0".repeat(64))] {
+            delivery
+                .headers
+                .iter_mut()
+                .filter(|(name, _)| is_proof(name))
+                .for_each(|(_, old)| value.clone_into(old));
         }
+        for forged in [&unsigned, &empty, &wrong] {
+            assert_eq!(deliver(forged, &service.door).await.unwrap(), 401);
+        }
+        assert_eq!(deliver(&delivery, &service.door.replace("/here", "/elsewhere")).await.unwrap(), 404);
+        let large = Delivery { body: vec![b' '; 70_000].into(), ..delivery.clone() };
+        assert_eq!(deliver(&large, &service.door).await.unwrap(), 413);
+        assert_eq!(service.step().await, None);
+        assert_eq!(service.store.deliveries("here", 10).await.unwrap(), Vec::<[String; 4]>::new());
     }
-    again
-}
-
-#[tokio::test]
-async fn a_label_set_again_is_asked_again() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    let issue = house.open_issue();
-    service.take(&house.label(issue)).await;
-    service.outcome().await;
-    let off = house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
-    service.take(&off).await;
-    service.take(&house.label(issue)).await;
-    service.work_off().await;
-    assert_eq!(house.pull_requests().len(), 2);
-    assert_eq!(house.branches().len(), 2);
-}
-
-#[tokio::test]
-async fn what_is_not_signed_by_the_forge_is_not_believed() {
-    let house = House::new(Kind::Gitea).await.set("max_body_bytes = 65536");
-    let service = house.service().await;
-    let issue = house.open_issue();
-    let delivery = house.label(issue).pop().unwrap();
-    let mut unsigned = delivery.clone();
-    unsigned.headers.retain(|(name, _)| !name.to_ascii_lowercase().contains("signature"));
-    let mut empty = delivery.clone();
-    let mut wrong = delivery.clone();
-    for (delivery, value) in [(&mut empty, ""), (&mut wrong, &"0".repeat(64))] {
-        delivery
-            .headers
-            .iter_mut()
-            .filter(|(name, _)| name.to_ascii_lowercase().contains("signature"))
-            .for_each(|(_, old)| value.clone_into(old));
-    }
-    for forged in [&unsigned, &empty, &wrong] {
-        assert_eq!(deliver(forged, &service.door).await.unwrap(), 401);
-    }
-    assert_eq!(deliver(&delivery, &service.door.replace("/here", "/elsewhere")).await.unwrap(), 404);
-    let large = Delivery { body: vec![b' '; 70_000].into(), ..delivery.clone() };
-    assert_eq!(deliver(&large, &service.door).await.unwrap(), 413);
-    assert_eq!(service.step().await, None);
-    assert_eq!(service.store.deliveries("here", 10).await.unwrap(), Vec::<[String; 4]>::new());
 }
 
 #[tokio::test]
@@ -152,25 +144,26 @@ async fn a_signed_body_that_is_no_json_is_kept_and_marked() {
     assert_eq!(service.step().await, None);
 }
 
-#[tokio::test]
-async fn the_token_is_nowhere_but_on_its_way_to_the_forge() {
-    let look = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "env; cat .git/config; git remote -v; cat /proc/1/environ /proc/*/cmdline 2>&1 | tr '\\0' ' '"}}, {"name": "Write", "arguments": {"file_path": "notes.txt", "content": "x\n"}}]}
+on_each_forge! {
+    async fn the_token_is_nowhere_but_on_its_way_to_the_forge(kind: Kind) {
+        let look = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "env; cat .git/config; git remote -v; cat /proc/1/environ /proc/*/cmdline 2>&1 | tr '\\0' ' '"}}, {"name": "Write", "arguments": {"file_path": "notes.txt", "content": "x\n"}}]}
 {"content": "done"}"#;
-    let house = House::with_script(Kind::Gitea, look).await;
-    let service = house.service().await;
-    service.take(&house.label(house.open_issue())).await;
-    service.outcome().await;
-    let seen = house.model.requests().last().unwrap().to_string();
-    assert!(seen.contains("HOME=/home/agent"), "{seen}");
-    for secret in [TOKEN, SECRET, "127.0.0.1"] {
-        assert!(!seen.contains(secret), "{secret} was seen in the sandbox: {seen}");
+        let house = House::with_script(kind, look).await;
+        let service = house.service().await;
+        service.take(&house.label(house.open_issue())).await;
+        service.outcome().await;
+        let seen = house.model.requests().last().unwrap().to_string();
+        assert!(seen.contains("HOME=/home/agent"), "{seen}");
+        for secret in [TOKEN, SECRET, "127.0.0.1"] {
+            assert!(!seen.contains(secret), "{secret} was seen in the sandbox: {seen}");
+        }
+        for file in files_below(&house.folder.path().join("data")) {
+            let bytes = std::fs::read(&file).unwrap_or_default();
+            assert!(!bytes.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes()), "the token is in {}", file.display());
+        }
+        let texts = house.said(1).concat() + &house.pull_requests().iter().map(|pull| pull.body.clone()).collect::<String>();
+        assert!(!texts.contains(TOKEN));
     }
-    for file in files_below(&house.folder.path().join("data")) {
-        let bytes = std::fs::read(&file).unwrap_or_default();
-        assert!(!bytes.windows(TOKEN.len()).any(|window| window == TOKEN.as_bytes()), "the token is in {}", file.display());
-    }
-    let texts = house.said(1).concat() + &house.pull_requests().iter().map(|pull| pull.body.clone()).collect::<String>();
-    assert!(!texts.contains(TOKEN));
 }
 
 fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {

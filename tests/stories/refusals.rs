@@ -6,7 +6,8 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Fault, NoPatch, Outcome, Permission};
 use frognano_bot::worker::Ended;
 
-use crate::house::{BOTH, House};
+use crate::faces::{again, commenting, on_each_forge, opening, unlabelling};
+use crate::house::House;
 
 const NOTHING: &str = r#"{"content": "I see nothing to change."}"#;
 
@@ -14,21 +15,15 @@ fn reason(outcome: &Outcome) -> String {
     format!("{}/{}", outcome.name(), outcome.reason())
 }
 
-#[tokio::test]
-async fn a_label_by_a_reader_is_answered_once_and_not_taken_up() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_label_by_a_reader_is_answered_once_and_not_taken_up(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
         let deliveries = house.forge().set_label(project::PATH, issue, project::LABEL, project::READER).unwrap();
         service.take(&deliveries).await;
         assert_eq!(reason(&service.outcome().await), "refused/no_write_access");
-        let mut other = deliveries.clone();
-        other
-            .iter_mut()
-            .flat_map(|delivery| &mut delivery.headers)
-            .filter(|(name, _)| name.ends_with("Delivery"))
-            .for_each(|(_, id)| id.push('x'));
+        let other = deliveries.iter().map(|delivery| again(delivery, "x")).collect::<Vec<_>>();
         service.take(&other).await;
         service.work_off().await;
         let [said] = &house.said(issue)[..] else { panic!("{:?}", house.said(issue)) };
@@ -37,13 +32,15 @@ async fn a_label_by_a_reader_is_answered_once_and_not_taken_up() {
     }
 }
 
-#[tokio::test]
-async fn an_account_that_may_not_push_or_comment_is_told_so_before_the_work() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn an_account_that_may_not_push_or_comment_is_told_so_before_the_work(kind: Kind) {
         type Take = fn(&Forge);
         let pushing: Take = |forge| forge.permit(project::PATH, project::BOT, Permission::Read).unwrap();
-        let commenting: Take = |forge| forge.fail_next("POST", "*/issues/1/comments", 403, 9);
-        for (take, said) in [(pushing, 1), (commenting, 0)] {
+        let speaking: Take = |forge| {
+            let (method, path) = commenting(forge.state().kind);
+            forge.fail_next(method, path, 403, 9);
+        };
+        for (take, said) in [(pushing, 1), (speaking, 0)] {
             let house = House::new(kind).await;
             let service = house.service().await;
             let issue = house.open_issue();
@@ -71,30 +68,81 @@ async fn a_maintainers_other_label_does_not_start_what_a_reader_asked() {
     assert_eq!(house.pull_requests().len(), 0);
 }
 
-#[tokio::test]
-async fn closed_issues_bots_and_archived_repositories_are_refused_with_an_answer() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn closed_issues_and_archived_repositories_are_refused_with_an_answer(kind: Kind) {
         type Make = fn(&Forge, i64);
         let closed: Make = |forge, issue| drop(forge.close_issue(project::PATH, issue, project::MAINTAINER).unwrap());
         let archived: Make = |forge, _| forge.with_repository(project::PATH, |repository| repository.archived = true).unwrap();
-        for (make, by, expected) in
-            [(closed, project::MAINTAINER, "refused/issue_closed"), (archived, project::MAINTAINER, "refused/repository_archived")]
-        {
+        for (make, expected) in [(closed, "refused/issue_closed"), (archived, "refused/repository_archived")] {
             let house = House::new(kind).await;
             let service = house.service().await;
             let issue = house.open_issue();
             make(house.forge(), issue);
-            service.take(&house.forge().set_label(project::PATH, issue, project::LABEL, by).unwrap()).await;
+            service.take(&house.label(issue)).await;
             assert_eq!(reason(&service.outcome().await), expected, "{kind:?}");
             assert_eq!(house.said(issue).len(), usize::from(expected != "refused/repository_archived"), "{kind:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_label_by_our_own_account_is_refused_with_an_answer() {
     let house = House::new(Kind::Gitea).await;
     let service = house.service().await;
     let issue = house.open_issue();
     service.take(&house.forge().set_label(project::PATH, issue, project::LABEL, project::BOT).unwrap()).await;
     assert_eq!(reason(&service.outcome().await), "refused/actor_is_bot");
     assert_eq!(house.said(issue).len(), 1);
+}
+
+#[tokio::test]
+async fn a_confidential_issue_starts_nothing_and_gets_no_word() {
+    let house = House::new(Kind::GitLab).await;
+    let service = house.service().await;
+    let hide = |issue: i64| {
+        house
+            .forge()
+            .with_repository(project::PATH, |repository| repository.issues[usize::try_from(issue - 1).unwrap()].confidential = true)
+            .unwrap();
+    };
+    let issue = house.open_issue();
+    hide(issue);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, None, "its own delivery says so");
+
+    let issue = house.open_issue();
+    let set = house.label(issue);
+    hide(issue);
+    service.take(&set).await;
+    assert_eq!(service.step().await, Some(Ended::Quietly), "the delivery did not know it yet");
+    assert_eq!((house.said(1).len(), house.said(issue).len(), house.model.requests().len()), (0, 0, 0));
+
+    let issue = house.open_issue();
+    house.forge().fail_next("GET", "*/info/refs", 503, 1);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    let before = house.said(issue);
+    assert_eq!(before.len(), 1);
+    hide(issue);
+    house.let_time_pass();
+    assert_eq!(service.step().await, Some(Ended::Quietly));
+    assert_eq!(house.said(issue), before, "from then on not a word more");
+}
+
+#[tokio::test]
+async fn what_becomes_confidential_in_a_run_is_not_shown_by_a_branch() {
+    let house = House::new(Kind::GitLab).await;
+    house.model.set_delay(Some(std::time::Duration::from_millis(200)));
+    let service = house.service().await;
+    let issue = house.open_issue();
+    service.take(&house.label(issue)).await;
+    let hide = async {
+        house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
+        house.forge().with_repository(project::PATH, |repository| repository.issues[0].confidential = true).unwrap();
+    };
+    let (ended, ()) = tokio::join!(service.step(), hide);
+    assert_eq!(ended, Some(Ended::Quietly));
+    assert_eq!((house.branches().len(), house.pull_requests().len()), (0, 0));
 }
 
 #[tokio::test]
@@ -109,9 +157,8 @@ async fn a_label_that_is_gone_is_not_worked_on() {
     assert_eq!(house.said(issue), Vec::<String>::new());
 }
 
-#[tokio::test]
-async fn no_patch_is_an_outcome_with_a_reason_and_a_label() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn no_patch_is_an_outcome_with_a_reason_and_a_label(kind: Kind) {
         let house = House::with_script(kind, NOTHING).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -144,9 +191,8 @@ async fn a_patch_that_a_rule_refuses_or_that_breaks_a_test_is_not_proposed() {
     }
 }
 
-#[tokio::test]
-async fn the_model_gets_the_issue_as_it_was_when_the_label_was_set() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn the_model_gets_the_issue_as_it_was_when_the_label_was_set(kind: Kind) {
         let house = House::with_script(kind, NOTHING).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -211,9 +257,8 @@ async fn a_page_of_html_in_the_models_place_is_called_a_misconfiguration() {
     assert!(house.said(issue).concat().contains("fault of the machinery"), "{:?}", house.said(issue));
 }
 
-#[tokio::test]
-async fn a_forge_without_drafts_gets_no_pull_request_that_is_not_one() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_forge_without_drafts_gets_no_pull_request_that_is_not_one(kind: Kind) {
         let house = House::new(kind).await;
         house.forge().drafts_supported(false);
         let service = house.service().await;
@@ -225,19 +270,19 @@ async fn a_forge_without_drafts_gets_no_pull_request_that_is_not_one() {
     }
 }
 
-#[tokio::test]
-async fn a_forge_that_fails_while_publishing_delays_and_doubles_nothing() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_forge_that_fails_while_publishing_delays_and_doubles_nothing(kind: Kind) {
         let house = House::new(kind).await.set("lease_seconds = 30");
         let service = house.service().await;
         let issue = house.open_issue();
-        house.forge().fail_after_doing("POST", "*/pulls", 502, 1);
+        let (method, path) = opening(kind);
+        house.forge().fail_after_doing(method, path, 502, 1);
         service.take(&house.label(issue)).await;
         assert!(matches!(service.outcome().await, Outcome::Proposed { .. }), "{kind:?}: what was made all the same is found");
         assert_eq!(house.pull_requests().len(), 1);
 
         house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
-        house.forge().fail_next("POST", "*/pulls", 503, 1);
+        house.forge().fail_next(method, path, 503, 1);
         service.take(&house.label(issue)).await;
         let turns = house.model.requests().len() * 2;
         assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
@@ -296,26 +341,25 @@ async fn words_that_the_setter_of_the_label_did_not_read_do_not_reach_the_model(
     assert!(asked.contains("A typing error") && !asked.contains("rm -rf"), "{asked}");
 }
 
-#[tokio::test]
-async fn a_pull_request_that_people_took_over_while_we_were_away_is_left_to_them() {
-    type Meanwhile = fn(&House, i64);
-    let ready: Meanwhile = |house, number| {
-        house.with_pull_request(number, |issue| {
-            issue.pull.as_mut().unwrap().draft = false;
-            issue.title = issue.title.trim_start_matches("WIP: ").to_owned();
-        });
-    };
-    let closed: Meanwhile = |house, number| house.with_pull_request(number, |issue| issue.open = false);
-    let label_off: Meanwhile = |house, _| drop(house.forge().remove_label(project::PATH, 1, project::LABEL, project::MAINTAINER).unwrap());
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_pull_request_that_people_took_over_while_we_were_away_is_left_to_them(kind: Kind) {
+        type Meanwhile = fn(&House, i64);
+        let ready: Meanwhile = |house, number| {
+            house.with_pull_request(number, |issue| {
+                issue.pull.as_mut().unwrap().draft = false;
+                issue.title = issue.title.trim_start_matches("WIP: ").trim_start_matches("Draft: ").to_owned();
+            });
+        };
+        let closed: Meanwhile = |house, number| house.with_pull_request(number, |issue| issue.open = false);
+        let label_off: Meanwhile = |house, _| drop(house.forge().remove_label(project::PATH, 1, project::LABEL, project::MAINTAINER).unwrap());
         for meanwhile in [ready, closed, label_off] {
             let house = House::new(kind).await;
             let service = house.service().await;
             let issue = house.open_issue();
-            house.forge().fail_next("DELETE", "*/issues/1/labels/*", 503, 1);
             house.forge().add_label(project::PATH, "frognano-no-fix", "cccccc").unwrap();
             house.forge().set_label(project::PATH, issue, "frognano-no-fix", project::MAINTAINER).unwrap();
-            house.forge().fail_next("*", "*/issues/1/labels*", 503, 20);
+            let (method, path) = unlabelling(kind);
+            house.forge().fail_next(method, path, 503, 4);
             service.take(&house.label(issue)).await;
             assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
             let [before] = &house.pull_requests()[..] else { panic!("{kind:?}") };

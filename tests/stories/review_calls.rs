@@ -5,7 +5,8 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Outcome, Permission};
 use frognano_bot::worker::Ended;
 
-use crate::house::{BOTH, House, Service};
+use crate::faces::opening;
+use crate::house::{House, Service};
 
 async fn outcome_of(house: &House) -> (Outcome, Service) {
     let service = house.service().await;
@@ -21,7 +22,7 @@ fn with_team(house: &House, members: &[&str]) {
 
 #[tokio::test]
 async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await.forge_entry("allowed_users = [\"olga\"]\nallowed_teams = [\"acme/fixers\", \"acme/nobody\"]");
         with_team(&house, &["someone"]);
         let (outcome, service) = outcome_of(&house).await;
@@ -37,7 +38,7 @@ async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule() 
 
 #[tokio::test]
 async fn listed_people_and_members_of_listed_teams_may_ask_but_need_write_access_too() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         for entry in ["allowed_users = [\"ADA\"]", "allowed_teams = [\"acme/fixers\"]"] {
             let house = House::new(kind).await.forge_entry(entry);
             with_team(&house, &[project::MAINTAINER]);
@@ -76,7 +77,7 @@ fn asked(house: &House) -> Vec<String> {
 
 #[tokio::test]
 async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_nothing() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await.forge_entry("reviewers = [\"rita\"]");
         house.forge().add_user("olga", false);
         house.forge().permit(project::PATH, "olga", Permission::Write).unwrap();
@@ -88,10 +89,13 @@ async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_n
         });
         let (outcome, _service) = outcome_of(&house).await;
         assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
-        assert_eq!(asked(&house), ["ada", "olga", "fixers"], "{kind:?}");
+        let (of_gitlab, elsewhere): (&[&str], &[&str]) = (&["ada", "olga"], &["ada", "olga", "fixers"]);
+        assert_eq!(asked(&house), if kind == Kind::GitLab { of_gitlab } else { elsewhere }, "{kind:?}");
         let pull_request = &house.pull_requests()[0];
         let [said] = &pull_request.comments[..] else { panic!("{kind:?}: {:?}", pull_request.comments) };
         assert!(said.body.contains("ghost-nobody") && !said.body.contains("@ghost"), "{}", said.body);
+        assert_eq!(said.body.contains("groups are not asked here"), kind == Kind::GitLab, "{}", said.body);
+        assert!(house.issue(1).comments.iter().all(|comment| !comment.body.contains("ghost-nobody")), "said on the pull request alone");
         assert_eq!(house.forge().unexpected(), Vec::<String>::new());
     }
 }
@@ -107,9 +111,10 @@ async fn who_set_the_label_is_not_the_only_one_asked() {
 
 #[tokio::test]
 async fn a_label_that_the_forge_does_not_take_is_said_and_the_run_stands() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await;
-        house.forge().fail_next("POST", "*/issues/2/labels", 403, 1);
+        let (method, path) = if kind == Kind::GitLab { ("PUT", "*/merge_requests/1") } else { ("POST", "*/issues/2/labels") };
+        house.forge().fail_next(method, path, 403, 1);
         let (outcome, _service) = outcome_of(&house).await;
         assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
         assert!(house.pull_requests()[0].comments[0].body.contains("needs-human-review"), "{kind:?}");
@@ -118,7 +123,7 @@ async fn a_label_that_the_forge_does_not_take_is_said_and_the_run_stands() {
 
 #[tokio::test]
 async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_where_that_is_configured() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
         house.forge().drafts_supported(false);
         let (outcome, _service) = outcome_of(&house).await;
@@ -127,13 +132,16 @@ async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_wher
         assert!(pull_request.open && pull_request.labels.iter().any(|label| label.name == "needs-human-review"), "{kind:?}");
         let statuses = house.forge().state().statuses.clone();
         let [status] = &statuses[..] else { panic!("{kind:?}: {statuses:?}") };
-        assert_eq!((status.context.as_str(), status.state.as_str()), ("frognano/human-review", "failure"));
+        assert_eq!(
+            (status.context.as_str(), status.state.as_str()),
+            ("frognano/human-review", if kind == Kind::GitLab { "failed" } else { "failure" })
+        );
         assert_eq!(status.commit, pull_request.pull.as_ref().unwrap().head_sha);
         let requests = house.forge().requests();
         let at = |path: &str| requests.iter().position(|asked| asked.method == "POST" && asked.path.contains(path)).unwrap();
-        assert!(at("/statuses/") < at("/pulls"), "{kind:?}");
+        assert!(at("/statuses/") < at(opening(kind).1.trim_start_matches('*')), "{kind:?}");
     }
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
         house.forge().drafts_supported(false);
         house.forge().fail_next("POST", "*/statuses/*", 403, 1);
@@ -145,11 +153,12 @@ async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_wher
 
 #[tokio::test]
 async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is_not_asked_again() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
-        house.forge().fail_next("POST", "*/pulls", 503, 1);
+        let (method, path) = opening(kind);
+        house.forge().fail_next(method, path, 503, 1);
         service.take(&house.label(issue)).await;
         assert_eq!(service.step().await, Some(Ended::PutBack));
         let turns = house.model.requests().len();
@@ -176,7 +185,7 @@ async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is
 
 #[tokio::test]
 async fn links_for_people_have_the_public_address_where_the_service_uses_another() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let house = House::new(kind).await;
         let inside = house.running.base_url.clone();
         let house = house.forge_entry(&format!("internal_url = \"{inside}\""));

@@ -139,7 +139,7 @@ async fn an_archived_repository_stops_its_runs() {
         match kind {
             Kind::GitHub => service.take(&told).await,
             // Gitea tells nobody of it: it is seen when somebody looks.
-            Kind::Gitea => drop(service.worker.reconcile().await.unwrap()),
+            _ => drop(service.worker.reconcile().await.unwrap()),
         }
         heard(&service).await;
         let ended = running.await.unwrap();

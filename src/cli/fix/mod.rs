@@ -219,6 +219,7 @@ fn outcome_of(stop: Stop) -> Outcome {
     match stop {
         Stop::Outcome(outcome) => outcome,
         Stop::Quiet(reason) => Outcome::Cancelled { by: reason.to_owned() },
+        Stop::Hidden => Outcome::Cancelled { by: "the issue is confidential".to_owned() },
         Stop::ModelDown(detail) => Outcome::Abandoned { fault: Fault::ModelFailed, detail },
         Stop::Later { why: detail, .. } => Outcome::Abandoned { fault: Fault::ForgeFailed, detail },
         Stop::TryAgain(fault, detail) => Outcome::Abandoned { fault, detail },

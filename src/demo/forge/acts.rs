@@ -1,5 +1,6 @@
 //! What can happen on the forge. Each act changes the state, writes the history and tells the hooks, whoever does it and by which way.
 
+use super::Kind;
 use super::state::{Act, Comment, Did, Issue, Label, Pull, Repository, Spot, State};
 use super::webhook::News;
 
@@ -13,9 +14,28 @@ impl State {
 
     /// Opens an issue, or a pull request when `pull` is given; the labels must be the repository's.
     pub(super) fn open(&mut self, repository: usize, by: &str, title: &str, body: &str, pull: Option<Pull>) -> Spot {
+        let spot = self.enter(repository, by, title, body, pull);
+        self.announce(spot, by, &News::Opened);
+        spot
+    }
+
+    /// Opens an issue that carries labels from the start, of which the hooks are told at once (GitLab).
+    pub(super) fn open_labelled(&mut self, repository: usize, by: &str, title: &str, body: &str, labels: Vec<Label>) -> Spot {
+        let spot = self.enter(repository, by, title, body, None);
+        for label in labels {
+            self.issue_mut(spot).labels.push(label.clone());
+            self.record(spot, by, Did::Labelled(label));
+        }
+        self.announce(spot, by, &News::Opened);
+        spot
+    }
+
+    fn enter(&mut self, repository: usize, by: &str, title: &str, body: &str, pull: Option<Pull>) -> Spot {
         let (id, now) = (self.next_id(), self.now_ms());
+        let numbered_apart = self.kind == Kind::GitLab;
         let issues = &mut self.repositories[repository].issues;
-        let number = issues.last().map_or(0, |last| last.number) + 1;
+        let same = issues.iter().filter(|issue| !numbered_apart || issue.pull.is_some() == pull.is_some());
+        let number = same.map(|issue| issue.number).max().unwrap_or(0) + 1;
         issues.push(Issue {
             id,
             number,
@@ -26,6 +46,7 @@ impl State {
             locked: false,
             gone: false,
             reviews: Vec::new(),
+            confidential: false,
             labels: Vec::new(),
             comments: Vec::new(),
             timeline: Vec::new(),
@@ -33,9 +54,7 @@ impl State {
             updated_ms: now,
             pull,
         });
-        let spot = Spot { repository, issue: issues.len() - 1 };
-        self.announce(spot, by, &News::Opened);
-        spot
+        Spot { repository, issue: issues.len() - 1 }
     }
 
     /// Makes a label in the repository.
@@ -51,9 +70,10 @@ impl State {
         label
     }
 
-    /// The label of this name that the repository may use, its own before its organisation's.
+    /// The label of this name that the repository may use, its own before its organisation's; GitLab alone tells names apart by case.
     pub(super) fn label_named<'a>(&'a self, repository: &'a Repository, name: &str) -> Option<&'a Label> {
-        self.labels_of(repository).find(|label| label.name.eq_ignore_ascii_case(name))
+        let is_it = |label: &&Label| label.name == name || (self.kind != Kind::GitLab && label.name.eq_ignore_ascii_case(name));
+        self.labels_of(repository).find(is_it)
     }
 
     /// All labels that a repository may use.
@@ -61,14 +81,14 @@ impl State {
         repository.labels.iter().chain(self.organization_labels.get(repository.owner()).into_iter().flatten())
     }
 
-    /// Puts a label on. One that is there already leaves no trace in the history; Gitea tells its hooks all the same.
+    /// Puts a label on. One that is there already leaves no trace in the history; Gitea and Forgejo tell their hooks all the same.
     pub(super) fn put_label(&mut self, spot: Spot, by: &str, label: Label) {
         let is_new = !self.at(spot).1.labels.iter().any(|there| there.id == label.id);
         if is_new {
             self.issue_mut(spot).labels.push(label.clone());
             self.record(spot, by, Did::Labelled(label.clone()));
         }
-        if is_new || self.kind == super::Kind::Gitea {
+        if is_new || self.kind.is_gitea_or_its_fork() {
             self.announce(spot, by, &News::Labelled(label));
         }
     }

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::state::{Kind, State};
+use super::Kind;
+use super::state::State;
 use super::webhook::{Delivery, github_headers};
 use super::{Forge, Mistake, github};
 

@@ -1,19 +1,23 @@
 //! The small forge that the program carries: what `frognano-bot demo` starts, and what the story tests drive.
 //!
-//! One state has two faces, [`Kind::Gitea`] and [`Kind::GitHub`]. It refuses what the real forges refuse, remembers everything that it was
+//! One state has four faces, one for each [`Kind`]. It refuses what the real forges refuse, remembers everything that it was
 //! asked, and keeps a list of requests that it does not know, so that nothing passes silently. Acts of people are methods here: each
 //! changes the state first and hands back the webhook deliveries that a real forge would send; the caller sends, drops, repeats or
-//! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`].
+//! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`]; only those of hooks that were themselves made
+//! through the API are sent from here.
 
 mod acts;
 mod archive;
 mod gitea;
 mod github;
+mod gitlab;
+mod kind;
 mod knobs;
 mod pages;
 mod people;
 mod requests;
 mod reviews;
+mod setup;
 mod state;
 mod webhook;
 mod wire;
@@ -28,11 +32,12 @@ use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
 pub use github::Tried;
+pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
 pub use requests::Status;
 pub use reviews::{NewReview, Review, Verdict};
-pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
+pub use state::{Account, Act, Comment, Did, Hook, Issue, Label, Pull, Repository, State, Token, User};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;
 
@@ -81,7 +86,7 @@ impl Forge {
         Ok(())
     }
 
-    /// Takes over a bare repository under `owner/name` and answers its id. The default branch is the one that its HEAD names; from now on
+    /// Takes over a bare repository under `owner/name` (on GitLab also below groups within groups) and answers its id. The default branch is the one that its HEAD names; from now on
     /// git refuses pushes to it. The owner becomes an organisation when there is no such account.
     ///
     /// # Errors
@@ -92,7 +97,9 @@ impl Forge {
                 && !part.starts_with('.')
                 && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
         };
-        let Some((owner, _)) = path.split_once('/').filter(|(owner, name)| is_part(owner) && is_part(name)) else {
+        let nested = self.state().kind == Kind::GitLab;
+        let is_owner = |owner: &str| owner.split('/').all(is_part) && (nested || !owner.contains('/'));
+        let Some((owner, _)) = path.rsplit_once('/').filter(|(owner, name)| is_owner(owner) && is_part(name)) else {
             return Err(Mistake(format!("`{path}` is no owner/name of letters, digits, `-`, `_` and `.`")));
         };
         let shown = git_dir.display();
@@ -107,19 +114,7 @@ impl Forge {
         if state.user(owner).is_none() {
             state.add_account(owner, Account::Organization);
         }
-        let id = state.next_id();
-        state.repositories.push(Repository {
-            id,
-            path: path.to_owned(),
-            git_dir: git_dir.to_owned(),
-            default_branch,
-            archived: false,
-            private: true,
-            permissions: std::collections::BTreeMap::new(),
-            labels: Vec::new(),
-            issues: Vec::new(),
-            hooks: Vec::new(),
-        });
+        let id = state.enter_repository(path, git_dir, default_branch);
         Ok(id)
     }
 
@@ -161,7 +156,7 @@ impl Forge {
     pub fn add_hook(&self, path: &str, secret: &str) -> Result<(), Mistake> {
         let mut state = self.state();
         let (position, id) = (state.need_repository(path)?, state.next_id());
-        state.repositories[position].hooks.push(Hook { id, secret: secret.to_owned() });
+        state.repositories[position].hooks.push(Hook { id, secret: secret.to_owned(), url: None });
         Ok(())
     }
 
@@ -212,7 +207,7 @@ impl Forge {
         self.state().knobs.answered.subscribe()
     }
 
-    /// Whether drafts can be made; without, GitHub refuses them and Gitea takes the title's prefix for a word like any other.
+    /// Whether drafts can be made; without, GitHub refuses them and the others take the title's prefix for a word like any other.
     pub fn drafts_supported(&self, supported: bool) {
         self.state().knobs.drafts_supported = supported;
     }

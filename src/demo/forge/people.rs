@@ -1,7 +1,8 @@
 //! What people do on the forge's pages. Real forges check rights there too, but a story must be able to begin with anything: here nobody is refused.
 
+use super::Kind;
 use super::reviews::NewReview;
-use super::state::Spot;
+use super::state::{Label, Spot};
 use super::webhook::Delivery;
 use super::{Forge, Mistake, State};
 
@@ -23,10 +24,14 @@ impl Forge {
         let mut state = self.state();
         let (position, by) = (state.need_repository(repository)?, state.login(by)?);
         let before = state.outbox.len();
-        let spot = state.open(position, &by, title, body, None);
-        for name in labels {
-            state.label_by_name(spot, &by, name);
-        }
+        let labels: Vec<_> = labels.iter().map(|name| state.label_or_make(position, name)).collect();
+        let spot = if state.kind == Kind::GitLab {
+            state.open_labelled(position, &by, title, body, labels)
+        } else {
+            let spot = state.open(position, &by, title, body, None);
+            labels.into_iter().for_each(|label| state.put_label(spot, &by, label));
+            spot
+        };
         Ok(Opened { number: state.at(spot).1.number, deliveries: state.outbox.split_off(before) })
     }
 
@@ -129,8 +134,13 @@ impl Forge {
 
 impl State {
     fn label_by_name(&mut self, spot: Spot, by: &str, name: &str) {
-        let label = self.label_named(self.at(spot).0, name).cloned();
-        let label = label.unwrap_or_else(|| self.make_label(spot.repository, name, "1f883d", ""));
+        let label = self.label_or_make(spot.repository, name);
         self.put_label(spot, by, label);
+    }
+
+    /// The label of this name, made when it is missing.
+    pub(super) fn label_or_make(&mut self, repository: usize, name: &str) -> Label {
+        let label = self.label_named(&self.repositories[repository], name).cloned();
+        label.unwrap_or_else(|| self.make_label(repository, name, "1f883d", ""))
     }
 }

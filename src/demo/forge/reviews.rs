@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::state::{Issue, Kind, Repository, Spot, State};
+use super::Kind;
+use super::state::{Issue, Repository, Spot, State};
 use super::webhook::{Delivery, gitea_headers, github_headers};
 use super::{gitea, github};
 
@@ -44,7 +45,7 @@ pub struct Review {
 }
 
 impl State {
-    /// Writes a review and tells the hooks.
+    /// Writes a review and tells the hooks. GitLab has no such thing: its reviewers write comments.
     pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
         let id = self.next_id();
         let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
@@ -54,15 +55,20 @@ impl State {
         let body = axum::body::Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
         let (event, action) = match (self.kind, review.verdict) {
             (Kind::GitHub, _) => ("pull_request_review", "submitted"),
-            (Kind::Gitea, Verdict::Approved) => ("pull_request_approved", "reviewed"),
-            (Kind::Gitea, Verdict::ChangesRequested) => ("pull_request_rejected", "reviewed"),
-            (Kind::Gitea, Verdict::Commented) => ("pull_request_comment", "reviewed"),
+            (Kind::GitLab, _) => return,
+            (_, Verdict::Approved) => ("pull_request_approved", "reviewed"),
+            (_, Verdict::ChangesRequested) => ("pull_request_rejected", "reviewed"),
+            (_, Verdict::Commented) => ("pull_request_comment", "reviewed"),
         };
+        let exact = format!("pull_request_review_{}", word(review.verdict));
         for hook in self.repositories[spot.repository].hooks.clone() {
             let id = self.next_uuid();
             let headers = match self.kind {
-                Kind::Gitea => gitea_headers(&id, event, &format!("pull_request_review_{}", word(review.verdict)), &hook.secret, &body),
-                Kind::GitHub => github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body),
+                Kind::Gitea => gitea_headers(&["Gitea"], &id, event, &exact, &hook.secret, &body),
+                Kind::Forgejo => gitea_headers(&["Forgejo", "Gitea"], &id, event, &exact, &hook.secret, &body),
+                Kind::GitHub | Kind::GitLab => {
+                    github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body)
+                }
             };
             self.outbox.push(Delivery { id, what: format!("{event} {action}"), headers, body: body.clone() });
         }
@@ -77,11 +83,12 @@ impl State {
                 "pull_request": github::shape::pull(self, repository, issue, pull),
                 "repository": github::shape::repository(self, repository, ""), "sender": github::shape::user(self, by),
             }),
-            Kind::Gitea => json!({
+            Kind::Gitea | Kind::Forgejo => json!({
                 "action": "reviewed", "number": issue.number, "pull_request": gitea::shape::pull(self, repository, issue, pull),
                 "repository": gitea::shape::repository(self, repository, &issue.author), "sender": gitea::shape::user(self, by),
                 "review": { "type": format!("pull_request_review_{}", word(review.verdict)), "content": review.body },
             }),
+            Kind::GitLab => return None,
         })
     }
 
@@ -122,7 +129,7 @@ impl State {
                     "id": id, "path": path, "line": line, "original_line": line, "position": 1, "body": text, "commit_id": sha,
                     "user": github::shape::user(self, &review.author), "pull_request_review_id": review.id,
                 }),
-                Kind::Gitea => json!({
+                _ => json!({
                     "id": id, "path": path, "position": line, "original_position": 0, "body": text, "commit_id": sha,
                     "user": gitea::shape::user(self, &review.author), "pull_request_review_id": review.id, "diff_hunk": "",
                 }),

@@ -7,19 +7,11 @@ use std::sync::Arc;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::Kind;
 use super::knobs::Knobs;
 use super::webhook::Delivery;
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
-
-/// Which forge is played: its API, its webhooks, its words for errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Gitea, under `/api/v1`.
-    Gitea,
-    /// GitHub Enterprise Server, under `/api/v3`.
-    GitHub,
-}
 
 /// What an account is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +124,7 @@ pub struct Pull {
     pub head_sha: String,
 }
 
-/// An issue or a pull request; both share one numbering.
+/// An issue or a pull request; both share one numbering, but for GitLab.
 #[derive(Debug, Clone)]
 pub struct Issue {
     /// The forge's id of it.
@@ -153,6 +145,8 @@ pub struct Issue {
     pub gone: bool,
     /// The reviews of a pull request, oldest first.
     pub reviews: Vec<super::reviews::Review>,
+    /// Hidden from most people (GitLab).
+    pub confidential: bool,
     /// Its labels.
     pub labels: Vec<Label>,
     /// Its comments, oldest first.
@@ -174,6 +168,8 @@ pub struct Hook {
     pub id: u64,
     /// What deliveries are signed with.
     pub(crate) secret: String,
+    /// Where the forge itself sends them; none where they are handed to whoever asks.
+    pub(crate) url: Option<String>,
 }
 
 impl std::fmt::Debug for Hook {
@@ -187,7 +183,7 @@ impl std::fmt::Debug for Hook {
 pub struct Repository {
     /// The forge's id of it.
     pub id: u64,
-    /// `owner/name`; found without regard to case.
+    /// `owner/name`, on GitLab with every group; found without regard to case.
     pub path: String,
     /// The bare repository on disk.
     pub git_dir: PathBuf,
@@ -208,26 +204,32 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// The part of the path before the slash.
+    /// The part of the path before the last slash.
     #[must_use]
     pub fn owner(&self) -> &str {
-        self.path.split_once('/').map_or("", |(owner, _)| owner)
+        self.path.rsplit_once('/').map_or("", |(owner, _)| owner)
     }
 
-    /// The part of the path after the slash.
+    /// The part of the path after the last slash.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.path.split_once('/').map_or(self.path.as_str(), |(_, name)| name)
+        self.path.rsplit_once('/').map_or(self.path.as_str(), |(_, name)| name)
     }
 
     /// What this login may do; the empty login is a visitor.
     #[must_use]
     pub fn permission(&self, login: &str) -> Permission {
+        self.membership(login).max(if self.private { Permission::None } else { Permission::Read })
+    }
+
+    /// What this login may do beyond what everybody may.
+    #[must_use]
+    pub fn membership(&self, login: &str) -> Permission {
         if !login.is_empty() && self.owner().eq_ignore_ascii_case(login) {
             return Permission::Admin;
         }
         let given = self.permissions.iter().find(|(who, _)| who.eq_ignore_ascii_case(login)).map(|(_, permission)| *permission);
-        given.unwrap_or(Permission::None).max(if self.private { Permission::None } else { Permission::Read })
+        given.unwrap_or(Permission::None)
     }
 
     /// Whether it has no branch at all.
@@ -248,10 +250,15 @@ impl Repository {
         issue.open.then(|| self.branch_tip(&pull.head)).flatten().unwrap_or_else(|| pull.head_sha.clone())
     }
 
-    /// The issue or pull request with this number.
+    /// The issue with this number, or where there is none the pull request.
     #[must_use]
     pub fn issue(&self, number: i64) -> Option<&Issue> {
-        self.issues.iter().find(|issue| issue.number == number)
+        self.position(number).map(|position| &self.issues[position])
+    }
+
+    fn position(&self, number: i64) -> Option<usize> {
+        let with_number = self.issues.iter().enumerate().filter(|(_, issue)| issue.number == number && !issue.gone);
+        with_number.min_by_key(|(_, issue)| issue.pull.is_some()).map(|(position, _)| position)
     }
 }
 
@@ -274,8 +281,16 @@ pub struct State {
     pub repositories: Vec<Repository>,
     /// The labels that an organisation offers to all its repositories.
     pub organization_labels: BTreeMap<String, Vec<Label>>,
+    /// Where repositories are made that people ask for through the API; none refuses that.
+    pub new_repositories: Option<PathBuf>,
+    /// Who was invited and has not accepted yet (GitHub): id, repository, login, what they will be able to do.
+    pub(super) invitations: Vec<(u64, usize, String, Permission)>,
+    /// What GitLab took out of texts and carried out, as `login: /line`.
+    pub quick_actions: Vec<String>,
     /// Deliveries that nobody took yet.
     pub(super) outbox: Vec<Delivery>,
+    /// Deliveries that the forge itself sends, with their addresses.
+    pub(super) post: Vec<(String, Delivery)>,
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
     pub(super) app: Option<super::github::App>,
@@ -301,7 +316,11 @@ impl State {
             users: Vec::new(),
             repositories: Vec::new(),
             organization_labels: BTreeMap::new(),
+            new_repositories: None,
+            invitations: Vec::new(),
+            quick_actions: Vec::new(),
             outbox: Vec::new(),
+            post: Vec::new(),
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
             app: None,
@@ -362,7 +381,7 @@ impl State {
     }
 
     pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
-        let issue = self.repositories[repository].issues.iter().position(|issue| issue.number == number && !issue.gone)?;
+        let issue = self.repositories[repository].position(number)?;
         Some(Spot { repository, issue })
     }
 
@@ -379,9 +398,11 @@ impl State {
     #[must_use]
     pub fn is_draft(&self, issue: &Issue, pull: &Pull) -> bool {
         let title = issue.title.to_ascii_uppercase();
+        let begins = |prefixes: &[&str]| self.knobs.drafts_supported && prefixes.iter().any(|prefix| title.starts_with(prefix));
         match self.kind {
             Kind::GitHub => pull.draft,
-            Kind::Gitea => self.knobs.drafts_supported && (title.starts_with("WIP:") || title.starts_with("[WIP]")),
+            Kind::Gitea | Kind::Forgejo => begins(&["WIP:", "[WIP]"]),
+            Kind::GitLab => begins(&["DRAFT:", "[DRAFT]", "(DRAFT)"]),
         }
     }
 }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use sha1::Sha1;
 use sha2::Sha256;
 
-use super::state::{Kind, Label, Spot, State};
-use super::{gitea, github};
+use super::Kind;
+use super::state::{Label, Spot, State};
+use super::{Forge, gitea, github, gitlab};
 
 /// A webhook request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,6 +52,20 @@ pub async fn deliver(delivery: &Delivery, url: &str) -> Result<u16, reqwest::Err
     Ok(request.send().await?.status().as_u16())
 }
 
+impl Forge {
+    /// Sends the deliveries of hooks that have an address, without waiting for their answers.
+    pub(super) fn send_out(&self) {
+        let post = std::mem::take(&mut self.state().post);
+        for (url, delivery) in post {
+            tokio::spawn(async move {
+                if let Err(error) = deliver(&delivery, &url).await {
+                    tracing::warn!(%error, what = delivery.what, "the demonstration forge could not send a delivery");
+                }
+            });
+        }
+    }
+}
+
 /// One client for all deliveries. It keeps no connection, for those would end with the runtime that made them.
 fn client() -> Result<&'static reqwest::Client, reqwest::Error> {
     static CLIENT: OnceLock<reqwest::Client> = OnceLock::new();
@@ -89,9 +104,9 @@ impl News {
     fn action(&self, kind: Kind) -> &'static str {
         match (self, kind) {
             (Self::Opened, _) => "opened",
-            (Self::Labelled(_) | Self::Unlabelled(_), Kind::Gitea) => "label_updated",
-            (Self::Labelled(_), Kind::GitHub) => "labeled",
-            (Self::Unlabelled(_), Kind::GitHub) => "unlabeled",
+            (Self::Labelled(_) | Self::Unlabelled(_), Kind::Gitea | Kind::Forgejo) => "label_updated",
+            (Self::Labelled(_), _) => "labeled",
+            (Self::Unlabelled(_), _) => "unlabeled",
             (Self::Closed, _) => "closed",
             (Self::Reopened, _) => "reopened",
             (Self::Locked, _) => "locked",
@@ -101,7 +116,7 @@ impl News {
         }
     }
 
-    const fn comment(&self) -> Option<u64> {
+    pub(super) const fn comment(&self) -> Option<u64> {
         match self {
             Self::Commented(id) | Self::CommentEdited { id, .. } => Some(*id),
             _ => None,
@@ -124,21 +139,34 @@ impl News {
 impl State {
     /// Writes one delivery for each hook of the repository into the outbox.
     pub(super) fn announce(&mut self, spot: Spot, by: &str, news: &News) {
+        if self.kind == Kind::GitLab {
+            for (url, delivery) in gitlab::hooks::deliveries(self, spot, by, news) {
+                self.hand_over(url, delivery);
+            }
+            return;
+        }
         let payload = self.payload(spot, by, news);
-        let body = match self.kind {
-            Kind::Gitea => serde_json::to_vec_pretty(&payload),
-            Kind::GitHub => serde_json::to_vec(&payload),
-        };
+        let pretty = self.kind.is_gitea_or_its_fork();
+        let body = if pretty { serde_json::to_vec_pretty(&payload) } else { serde_json::to_vec(&payload) };
         let body = Bytes::from(body.unwrap_or_default());
         let (event, event_type) = self.event_names(spot, news);
         for hook in self.repositories[spot.repository].hooks.clone() {
             let id = self.next_uuid();
             let headers = match self.kind {
-                Kind::Gitea => gitea_headers(&id, event, event_type, &hook.secret, &body),
-                Kind::GitHub => github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body),
+                Kind::Gitea => gitea_headers(&["Gitea"], &id, event, event_type, &hook.secret, &body),
+                Kind::Forgejo => gitea_headers(&["Forgejo", "Gitea"], &id, event, event_type, &hook.secret, &body),
+                _ => github_headers(&id, event, hook.id, self.repositories[spot.repository].id, &hook.secret, &body),
             };
             let what = format!("{event} {}", news.action(self.kind));
-            self.outbox.push(Delivery { id, what, headers, body: body.clone() });
+            self.hand_over(hook.url, Delivery { id, what, headers, body: body.clone() });
+        }
+    }
+
+    /// To the forge's own post where the hook has an address, else to whoever asks.
+    fn hand_over(&mut self, url: Option<String>, delivery: Delivery) {
+        match url {
+            Some(url) => self.post.push((url, delivery)),
+            None => self.outbox.push(delivery),
         }
     }
 
@@ -162,7 +190,7 @@ impl State {
         let comment = news.comment().and_then(|id| issue.comments.iter().find(|comment| comment.id == id));
         let as_pull = comment.is_none() && issue.pull.is_some();
         match self.kind {
-            Kind::Gitea => {
+            Kind::Gitea | Kind::Forgejo => {
                 if comment.is_none() {
                     put("number", issue.number.into());
                 }
@@ -177,7 +205,7 @@ impl State {
                 put("repository", gitea::shape::repository(self, repository, &issue.author));
                 put("sender", gitea::shape::user(self, by));
             }
-            Kind::GitHub => {
+            _ => {
                 match &issue.pull {
                     Some(pull) if as_pull => {
                         put("number", issue.number.into());
@@ -202,19 +230,20 @@ impl State {
     }
 }
 
-pub(super) fn gitea_headers(id: &str, event: &str, event_type: &str, secret: &str, body: &[u8]) -> Vec<(String, String)> {
+/// Under its own names (`own`) and under those that it sends for readers of other forges.
+pub(super) fn gitea_headers(own: &[&str], id: &str, event: &str, event_type: &str, secret: &str, body: &[u8]) -> Vec<(String, String)> {
     let sha256 = if secret.is_empty() { String::new() } else { hmac_sha256(secret, body) };
     let sha1 = if secret.is_empty() { String::new() } else { hmac_sha1(secret, body) };
     let mut headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
-    for brand in ["Gitea", "Gogs", "GitHub"] {
+    for brand in own.iter().chain(&["Gogs", "GitHub"]) {
         headers.push((format!("X-{brand}-Delivery"), id.to_owned()));
         headers.push((format!("X-{brand}-Event"), event.to_owned()));
         headers.push((format!("X-{brand}-Event-Type"), event_type.to_owned()));
     }
-    for brand in ["Gitea", "Gogs"] {
+    for brand in own.iter().chain(&["Gogs"]) {
         headers.push((format!("X-{brand}-Signature"), sha256.clone()));
     }
-    for brand in ["Gitea", "GitHub"] {
+    for brand in own.iter().chain(&["GitHub"]) {
         headers.push((format!("X-{brand}-Hook-Installation-Target-Type"), "repository".to_owned()));
     }
     headers.push(("X-Hub-Signature".to_owned(), format!("sha1={sha1}")));

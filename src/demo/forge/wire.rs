@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, heade
 use base64::Engine as _;
 use serde_json::{Value, json};
 
+use super::Kind;
 use super::knobs::{Failure, Logged, Strike};
-use super::state::{Kind, Repository, State, Token};
-use super::{Forge, gitea, github, pages};
+use super::state::{Repository, State, Token};
+use super::{Forge, gitea, github, gitlab, pages};
 use crate::demo::git_backend::{self, SmartRequest};
 use crate::domain::Permission;
 
@@ -131,6 +132,16 @@ impl Caller {
         self.token.is_none()
     }
 
+    /// Whether the token has exactly this scope.
+    pub fn has(&self, scope: &str) -> bool {
+        self.token.as_ref().is_some_and(|token| token.scopes.contains(scope))
+    }
+
+    /// All scopes of the token.
+    pub fn scopes(&self) -> Vec<&str> {
+        self.token.iter().flat_map(|token| &token.scopes).map(String::as_str).collect()
+    }
+
     /// Whether the token is for this repository too.
     pub fn reaches(&self, repository: &Repository) -> bool {
         let only = self.token.as_ref().and_then(|token| token.repositories.as_ref());
@@ -149,9 +160,23 @@ impl Caller {
 
     /// Whether the token's scopes cover this; a visitor has no scopes to lack.
     pub fn covers(&self, what: &str, write: bool) -> bool {
-        let Some(token) = &self.token else { return !write };
-        let has = |scope: &str| token.scopes.contains(scope);
+        if self.is_visitor() {
+            return !write;
+        }
+        let has = |scope: &str| self.has(scope);
         has("all") || has("repo") || has(&format!("write:{what}")) || (!write && has(&format!("read:{what}")))
+    }
+
+    /// Whether the token's scopes let git in.
+    fn covers_git(&self, kind: Kind, push: bool) -> bool {
+        match kind {
+            Kind::Gitea | Kind::Forgejo => self.covers("repository", push),
+            Kind::GitHub => self.covers("contents", push),
+            Kind::GitLab if self.is_visitor() => !push,
+            Kind::GitLab => {
+                ["all", "api", "write_repository"].iter().any(|scope| self.has(scope)) || (!push && self.has("read_repository"))
+            }
+        }
     }
 }
 
@@ -173,20 +198,27 @@ pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Reques
         tokio::time::sleep(delay).await;
     }
     let response = match failure {
-        Some(failure) if failure.strike == Strike::Before => failed(&failure),
         Some(failure) => {
-            dispatch(&forge, request).await;
-            failed(&failure)
+            if failure.strike == Strike::After {
+                dispatch(&forge, request).await;
+            }
+            let kind = forge.state().kind;
+            failed(kind, &failure)
         }
         None => dispatch(&forge, request).await,
     };
+    forge.send_out();
     let mut state = forge.state();
     state.knobs.requests.push(Logged { method, path, status: response.status().as_u16() });
     state.knobs.answered.send_modify(|answered| *answered += 1);
     response
 }
 
-fn failed(failure: &Failure) -> Response<Body> {
+/// GitLab's limits answer a plain text.
+fn failed(kind: Kind, failure: &Failure) -> Response<Body> {
+    if (kind, failure.status) == (Kind::GitLab, 429) {
+        return Answer::empty(429).with(failure.headers.clone()).with_body(b"Retry later\n".to_vec()).into_response();
+    }
     let body = json!({ "message": "the demonstration forge was told to fail" });
     Answer::json(failure.status, &body).with(failure.headers.clone()).into_response()
 }
@@ -215,8 +247,10 @@ async fn dispatch(forge: &Forge, request: Request) -> Response<Body> {
 fn answer(state: &mut State, ask: &Ask) -> Answer {
     let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
     let known = match (state.kind, path.as_slice()) {
-        (Kind::Gitea, ["api", "v1", path @ ..]) => gitea::answer(state, ask, path),
+        (Kind::Gitea | Kind::Forgejo, ["api", "v1", path @ ..]) => gitea::answer(state, ask, path),
+        (Kind::Forgejo, ["api", "forgejo", "v1", "version"]) => Some(Answer::json(200, &json!({ "version": gitea::FORGEJO_VERSION }))),
         (Kind::GitHub, ["api", "v3", path @ ..]) => github::answer(state, ask, path),
+        (Kind::GitLab, ["api", "v4", path @ ..]) => gitlab::answer(state, ask, path),
         (_, path) if path.first() != Some(&"api") => pages::answer(state, ask, path),
         _ => None,
     };
@@ -243,7 +277,7 @@ fn git_route(path: &str) -> Option<(&str, &str)> {
     let path = path.strip_prefix('/')?;
     ["/info/refs", "/git-upload-pack", "/git-receive-pack"].into_iter().find_map(|service| {
         let repository = path.strip_suffix(service)?.strip_suffix(".git")?;
-        (repository.split('/').count() == 2).then_some((repository, service))
+        (repository.split('/').count() >= 2).then_some((repository, service))
     })
 }
 
@@ -275,12 +309,11 @@ fn admit(state: &State, path: &str, headers: &HeaderMap, is_push: bool) -> Resul
     };
     let visible = |repository: &&Repository| caller.reaches(repository) && repository.permission(&caller.login) >= Permission::Read;
     let repository = state.repository(path).filter(visible);
-    let what = if state.kind == Kind::Gitea { "repository" } else { "contents" };
     match repository {
         None if caller.is_visitor() => Err(log_in("log in with a token as the password")),
         None => Err(say(404, "there is no such repository, or it is hidden")),
         Some(_) if is_push && caller.is_visitor() => Err(log_in("log in with a token as the password to push")),
-        Some(_) if !caller.covers(what, is_push) => Err(say(403, "the token does not have the scope for this")),
+        Some(_) if !caller.covers_git(state.kind, is_push) => Err(say(403, "the token does not have the scope for this")),
         Some(repository) if is_push && repository.permission(&caller.login) < Permission::Write => Err(say(403, "you may not push here")),
         Some(repository) if is_push && repository.archived => Err(say(403, "the repository is archived")),
         Some(repository) => Ok((repository.clone(), caller.login)),

@@ -1,8 +1,12 @@
-//! GitLab, self-managed and .com (forges.md, section 3).
+//! GitLab, self-managed and gitlab.com (forges.md, section 3).
 
+mod client;
+mod examine;
 mod inbound;
 mod payload;
 mod proof;
+mod rows;
 
+pub use client::Client;
 pub use inbound::Inbound;
 pub use proof::Age;

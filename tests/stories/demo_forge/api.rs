@@ -5,8 +5,13 @@ use serde_json::{Value, json};
 use super::{Stage, pull, sample};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gitea_refuses_what_gitea_refuses() {
-    let stage = Stage::new(Kind::Gitea).await;
+async fn gitea_and_forgejo_refuse_what_they_refuse() {
+    for kind in [Kind::Gitea, Kind::Forgejo] {
+        as_gitea_refuses_what_refuses(Stage::new(kind).await).await;
+    }
+}
+
+async fn as_gitea_refuses_what_refuses(stage: Stage) {
     let forge = stage.forge();
     let number = forge.open_issue(sample::PATH, "rita", "Bug", "Text", &[]).unwrap().number;
     assert_eq!(number, 1);
@@ -61,8 +66,13 @@ async fn gitea_refuses_what_gitea_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gitea_opens_one_pull_request_for_a_branch_that_is_there() {
-    let stage = Stage::new(Kind::Gitea).await;
+async fn gitea_and_forgejo_open_one_pull_request_for_a_branch_that_is_there() {
+    for kind in [Kind::Gitea, Kind::Forgejo] {
+        as_gitea_opens_one_pull_request_for_a_branch_that_is_there(Stage::new(kind).await).await;
+    }
+}
+
+async fn as_gitea_opens_one_pull_request_for_a_branch_that_is_there(stage: Stage) {
     let sha = stage.push_branch("frognano", "frognano/issue-1-a").await;
     let other_base = json!({ "head": "frognano/issue-1-a", "base": "none", "title": "x" });
     for (body, status) in [(pull("gone"), 404), (Some(other_base), 404), (pull("main"), 422), (pull("main~0"), 404), (Some(json!({})), 422)]
@@ -113,6 +123,7 @@ async fn github_refuses_what_github_refuses() {
         ("DELETE", "issues/1/labels/none", "wren", None, 404),
         ("POST", "labels", "wren", Some(json!({ "name": "Frognano-FIX", "color": "ededed" })), 422),
         ("POST", "labels", "wren", Some(json!({ "name": "x", "color": "#ededed" })), 422),
+        ("POST", "labels", "wren", Some(json!({ "name": "é".repeat(51), "color": "ededed" })), 422),
         ("DELETE", "git/refs/heads/none", "wren", None, 422),
     ] {
         let answer = stage.call(method, path, login, body).await;
@@ -158,7 +169,7 @@ async fn github_says_why_a_pull_request_is_not_opened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_lists_come_in_pages() {
-    for (kind, size, most) in [(Kind::Gitea, "limit", 50), (Kind::GitHub, "per_page", 100)] {
+    for (kind, size, most) in [(Kind::Gitea, "limit", 50), (Kind::Forgejo, "limit", 50), (Kind::GitHub, "per_page", 100)] {
         let stage = Stage::new(kind).await;
         for index in 1..120 {
             stage.forge().add_label(sample::PATH, &format!("label {index}"), "ededed").unwrap();

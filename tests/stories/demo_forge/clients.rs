@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use frognano_bot::config::ForgeKind;
 use frognano_bot::demo::Kind;
 use frognano_bot::domain::{Permission, RepoRef, SystemClock, Verb};
-use frognano_bot::forge::{Forge, ForgeError, Headers, Inbound, LabelSpec, NewDraft, Settings, Sleep, gitea, github};
+use frognano_bot::forge::{Ears, Forge, ForgeError, Headers, LabelSpec, NewDraft, Settings, Sleep, gitea, github, gitlab};
 
 use super::{SECRET, Stage, sample};
 
 const REVIEW: LabelSpec = LabelSpec { name: "needs-human-review", color: "d4c5f9", description: "A person must look at this" };
 
-fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
-    let api = if kind == Kind::Gitea { "api/v1" } else { "api/v3" };
+pub fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
     let settings = Settings {
         name: "demo".to_owned(),
-        api_base: format!("{}/{api}", stage.running.base_url).parse().unwrap(),
+        api_base: format!("{}/{}", stage.running.base_url, kind.api()).parse().unwrap(),
         git_base: stage.running.base_url.parse().unwrap(),
         token: format!("{login}-token").into(),
         ca_bundle: None,
@@ -24,19 +24,20 @@ fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         web_base: None,
     };
     match kind {
-        Kind::Gitea => Box::new(gitea::Client::new(settings).unwrap()),
+        Kind::Gitea | Kind::Forgejo => Box::new(gitea::Client::new(settings).unwrap()),
         Kind::GitHub => Box::new(github::Client::new(settings).unwrap()),
+        Kind::GitLab => Box::new(gitlab::Client::new(settings).unwrap()),
     }
 }
 
-fn repo(stage: &Stage) -> RepoRef {
+pub fn repo(stage: &Stage) -> RepoRef {
     let id = stage.forge().state().repository(sample::PATH).unwrap().id.to_string();
     RepoRef { forge: "demo".to_owned(), id, path: sample::PATH.to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_of_the_clients_is_known_and_answered() {
-    for kind in [Kind::Gitea, Kind::GitHub] {
+    for kind in Kind::ALL {
         let stage = Stage::new(kind).await;
         let number = stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap().number;
         let (bot, repo) = (client(&stage, kind, "frognano"), repo(&stage));
@@ -69,15 +70,23 @@ async fn every_call_of_the_clients_is_known_and_answered() {
         assert!(matches!(bot.open_draft(&repo, &draft).await, Err(ForgeError::Rejected { .. })));
         assert_eq!(bot.find_pull_request(&repo, "frognano/issue-1-a").await.unwrap(), Some(opened.clone()));
         for _ in 0..2 {
-            bot.add_label(&repo, opened.number, REVIEW).await.unwrap();
+            bot.add_label(&repo, number, REVIEW).await.unwrap();
+            bot.label_pull_request(&repo, opened.number, REVIEW).await.unwrap();
         }
-        assert!(bot.issue(&repo, opened.number).await.unwrap().has_label(REVIEW.name));
+        assert!(bot.issue(&repo, number).await.unwrap().has_label(REVIEW.name));
         for _ in 0..2 {
-            bot.remove_label(&repo, opened.number, REVIEW.name).await.unwrap();
+            bot.remove_label(&repo, number, REVIEW.name).await.unwrap();
         }
+        let comment = bot.comment_on_pull_request(&repo, opened.number, "Look").await.unwrap();
+        bot.edit_comment(&repo, &comment.id, "Look here").await.unwrap();
+        let comments = bot.pull_request_comments(&repo, opened.number).await.unwrap();
+        assert_eq!(comments.iter().map(|comment| comment.body.as_str()).collect::<Vec<_>>(), ["Look here"], "{kind:?}");
         bot.close_pull_request(&repo, opened.number).await.unwrap();
-        let closed = bot.issue(&repo, opened.number).await.unwrap();
-        assert!(!closed.open && closed.is_pull_request && closed.labels.is_empty());
+        let issues = stage.forge().state().repository(sample::PATH).unwrap().issues.clone();
+        let [issue, pull] = issues.as_slice() else { panic!("{issues:#?}") };
+        assert!(issue.open && issue.labels.iter().all(|label| label.name != REVIEW.name), "{kind:?}");
+        assert!(!pull.open && pull.labels.iter().any(|label| label.name == REVIEW.name), "{kind:?}");
+        assert_eq!(opened.number, if kind == Kind::GitLab { 1 } else { 2 }, "GitLab numbers them apart");
         let access = bot.git_access(&repo).await.unwrap();
         assert_eq!(access.url, format!("{}/{}.git", stage.running.base_url, sample::PATH));
         assert!(stage.forge().unexpected().is_empty(), "{:?}", stage.forge().unexpected());
@@ -88,24 +97,56 @@ async fn every_call_of_the_clients_is_known_and_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_are_believed_and_understood() {
-    for (kind, verb) in [(Kind::Gitea, Verb::Recheck), (Kind::GitHub, Verb::Start)] {
+    let kinds = [ForgeKind::Gitea, ForgeKind::Forgejo, ForgeKind::Github, ForgeKind::Gitlab];
+    for (kind, entry) in Kind::ALL.into_iter().zip(kinds) {
+        let verb = if kind.is_gitea_or_its_fork() { Verb::Recheck } else { Verb::Start };
         let stage = Stage::new(kind).await;
-        let (secrets, label, myself) = (vec![SECRET.to_owned().into()], "frognano-fix".to_owned(), vec!["frognano".to_owned()]);
-        let inbound: Box<dyn Inbound> = match kind {
-            Kind::Gitea => Box::new(gitea::Inbound::new("demo".into(), gitea::Kind::Gitea, secrets, label, myself).unwrap()),
-            Kind::GitHub => Box::new(github::Inbound::new("demo".into(), secrets, label, myself).unwrap()),
-        };
+        let ears = Ears { kind: entry, name: "demo".into(), label: "frognano-fix".into(), myself: vec!["frognano".to_owned()].into() };
+        let inbound = ears.believing(vec![SECRET.to_owned().into()], gitlab::Age::Any).unwrap();
         stage.forge().open_issue(sample::PATH, "rita", sample::issue_title(), sample::issue_body(), &[]).unwrap();
         let labelled = stage.forge().set_label(sample::PATH, 1, "frognano-fix", "wren").unwrap();
+        let said = stage.forge().write_comment(sample::PATH, 1, "/frognano status", "wren").unwrap();
         let closed = stage.forge().close_issue(sample::PATH, 1, "wren").unwrap();
-        for (delivery, verb) in [(&labelled[0], verb), (&closed[0], Verb::Cancel)] {
+        for (delivery, verb) in [(&labelled[0], verb), (&said[0], Verb::Command), (&closed[0], Verb::Cancel)] {
             let verified = inbound.verify(&Headers(delivery.headers.clone()), &delivery.body).unwrap();
             let event = inbound.event(&verified).unwrap();
-            assert_eq!(event.verb, verb, "{}", event.why);
+            assert_eq!(event.verb, verb, "{kind:?}: {}", event.why);
+            assert_eq!(event.actor.unwrap().login, "wren", "{kind:?}");
             let trigger = event.trigger.unwrap();
             assert_eq!((trigger.repo.path.as_str(), trigger.number, trigger.title.as_str()), (sample::PATH, 1, sample::issue_title()));
             assert_eq!(trigger.body, sample::issue_body());
-            assert!(inbound.verify(&Headers(delivery.headers.clone()), &delivery.body[1..]).is_err());
+            let without = Headers(
+                delivery
+                    .headers
+                    .iter()
+                    .filter(|(_, value)| value != SECRET && !value.ends_with(&sha256(&delivery.body)))
+                    .cloned()
+                    .collect(),
+            );
+            assert!(inbound.verify(&without, &delivery.body).is_err(), "{kind:?}: without its proof");
+            if kind != Kind::GitLab {
+                assert!(inbound.verify(&Headers(delivery.headers.clone()), &delivery.body[1..]).is_err());
+            }
         }
     }
+}
+
+fn sha256(body: &[u8]) -> String {
+    frognano_bot::forge::hmac_sha256_hex(SECRET.as_bytes(), body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_gitlab_signs_is_believed_for_its_bytes_and_its_time() {
+    let stage = Stage::new(Kind::GitLab).await;
+    let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    stage.forge().with_repository(sample::PATH, |repository| repository.hooks.clear()).unwrap();
+    stage.forge().add_hook(sample::PATH, secret).unwrap();
+    stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap();
+    let delivery = stage.forge().set_label(sample::PATH, 1, "frognano-fix", "wren").unwrap().pop().unwrap();
+    let ears = Ears { kind: ForgeKind::Gitlab, name: "demo".into(), label: "frognano-fix".into(), myself: Vec::<String>::new().into() };
+    let any = ears.clone().believing(vec![secret.to_owned().into()], gitlab::Age::Any).unwrap();
+    let fresh = ears.believing(vec![secret.to_owned().into()], gitlab::Age::Fresh(Arc::new(SystemClock))).unwrap();
+    let headers = Headers(delivery.headers.clone());
+    assert!(any.verify(&headers, &delivery.body).is_ok() && any.verify(&headers, &delivery.body[1..]).is_err());
+    assert!(fresh.verify(&headers, &delivery.body).is_err(), "the stage's clock is months away");
 }

@@ -3,11 +3,9 @@ use frognano_bot::domain::Permission;
 
 use super::{Stage, commit, fail, git, sample, succeed};
 
-const BOTH: [Kind; 2] = [Kind::Gitea, Kind::GitHub];
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_repository_is_cloned_with_a_token_only() {
-    for kind in BOTH {
+    for kind in Kind::ALL {
         let stage = Stage::new(kind).await;
         let clone = stage.clone_as("rita", "clone").await;
         assert!(clone.join("tallybook/plan.py").is_file());

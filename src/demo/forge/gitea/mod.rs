@@ -1,7 +1,8 @@
-//! Gitea's API under `/api/v1`, as far as the service and its stories need it (forges.md, section 4.3). Scopes, statuses and errors are Gitea's.
+//! Gitea's and Forgejo's API under `/api/v1`, as far as the service and its stories need it (forges.md, section 4.3). Scopes, statuses and errors are Gitea's.
 
 mod issues;
 mod pulls;
+mod setup;
 pub(super) mod shape;
 
 use serde_json::{Value, json};
@@ -14,6 +15,9 @@ use crate::domain::Permission;
 
 /// The version that is claimed.
 const VERSION: &str = "1.27.0";
+
+/// The version that is claimed as Forgejo, with that of the Gitea that it left.
+pub(super) const FORGEJO_VERSION: &str = "15.0.0+gitea-1.22.0";
 
 /// The default and the largest size of a page.
 const PAGE: (usize, usize) = (30, 50);
@@ -28,7 +32,10 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
-        ("GET", ["version"]) => Ok(Answer::json(200, &json!({ "version": VERSION }))),
+        ("GET", ["version"]) => {
+            let version = if state.kind == super::Kind::Forgejo { FORGEJO_VERSION } else { VERSION };
+            Ok(Answer::json(200, &json!({ "version": version })))
+        }
         ("GET", ["settings", "api"]) => Ok(Answer::json(
             200,
             &json!({ "max_response_items": PAGE.1, "default_paging_num": PAGE.0, "default_git_trees_per_page": 1000 }),
@@ -38,6 +45,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
         ("GET", ["user"]) => {
             demand(caller, "user", false).and_then(|()| logged_in(caller)).map(|()| Answer::json(200, &shape::user(state, &caller.login)))
         }
+        ("POST", ["user", "repos"]) => demand(caller, "repository", true).and_then(|()| setup::make_repository(state, ask, caller)),
         ("GET", ["orgs", organization, "labels"]) => organization_labels(state, ask, caller, organization),
         ("GET", ["orgs", organization, "teams", "search"]) => {
             demand(caller, "organization", false).map(|()| teams(state, ask, organization))
@@ -75,6 +83,8 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
             .and_then(|()| requests::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
+        ("PUT", ["collaborators", login]) => setup::let_in(state, ask, caller, here, login),
+        ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),
@@ -196,11 +206,12 @@ fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> R
     if git_backend::delete_branch(&repository.git_dir, branch) { Ok(Answer::empty(204)) } else { Err(not_found()) }
 }
 
-/// Only administrators may ask about others.
+/// Only administrators may ask about others; on Forgejo only by a token that is not limited to some repositories.
 fn permission(state: &State, caller: &Caller, here: usize, login: &str) -> Result<Answer, Answer> {
     logged_in(caller)?;
     let repository = &state.repositories[here];
-    if repository.permission(&caller.login) < Permission::Admin && !caller.login.eq_ignore_ascii_case(login) {
+    let counts_as_reader = state.kind == super::Kind::Forgejo && caller.has("limited");
+    if (counts_as_reader || repository.permission(&caller.login) < Permission::Admin) && !caller.login.eq_ignore_ascii_case(login) {
         let message =
             "Only admins can query all permissions, repo admins can query all repo permissions, collaborators can query only their own";
         return Err(refuse(403, message));

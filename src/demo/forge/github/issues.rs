@@ -157,6 +157,9 @@ fn make_label(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Res
     writable(&state.repositories[here], caller)?;
     let body = body(ask)?;
     let name = required(&body, "Label", "name")?;
+    if name.chars().count() > 50 {
+        return Err(invalid_field("Label", "name", "invalid"));
+    }
     let color = text(&body, "color")?.unwrap_or_else(|| "ededed".to_owned());
     if color.len() != 6 || !color.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(invalid_field("Label", "color", "invalid"));

@@ -3,6 +3,7 @@
 mod app;
 mod issues;
 mod pulls;
+mod setup;
 pub(super) mod shape;
 mod watched;
 
@@ -44,6 +45,8 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", ["meta"]) => Ok(Answer::json(200, &json!({ "installed_version": VERSION }))),
+        ("POST", ["user", "repos"]) => setup::make_repository(state, ask, caller),
+        ("PATCH", ["user", "repository_invitations", id]) => logged_in(caller).and_then(|()| setup::accept(state, caller, id)),
         ("GET", ["user"]) => logged_in(caller).map(|()| {
             let scopes = ("X-OAuth-Scopes".to_owned(), caller.classic_scopes());
             Answer::json(200, &shape::user(state, &caller.login)).with([scopes])
@@ -79,6 +82,8 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
             requests::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
         }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
+        ("PUT", ["collaborators", login]) => setup::invite(state, ask, caller, here, login),
+        ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),

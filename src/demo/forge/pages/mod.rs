@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-use super::state::{Issue, Kind, Pull, Repository, State, timestamp};
+use super::Kind;
+use super::state::{Issue, Pull, Repository, State, timestamp};
 use super::wire::{Answer, Ask};
 use crate::demo::git_backend;
 
@@ -26,8 +27,15 @@ pub(super) fn answer(state: &State, ask: &Ask, path: &[&str]) -> Option<Answer> 
     match path {
         [""] => Some(page(state, 200, "Repositories", &index(state))),
         ["favicon.ico"] => Some(Answer::empty(204)),
-        [owner, name] | [owner, name, "issues" | "pulls"] => Some(repository_page(state, owner, name)),
-        [owner, name, "issues" | "pulls" | "pull", number] => Some(issue_page(state, owner, name, number)),
+        [repository @ .., "-", page @ ("issues" | "merge_requests"), number] if state.kind == Kind::GitLab => {
+            Some(issue_page(state, &repository.join("/"), *page == "merge_requests", number))
+        }
+        [_, _] => Some(repository_page(state, &path.join("/"))),
+        [repository @ .., "issues" | "pulls"] if repository.len() == 2 => Some(repository_page(state, &repository.join("/"))),
+        [repository @ .., page @ ("issues" | "pulls" | "pull"), number] if repository.len() == 2 => {
+            Some(issue_page(state, &repository.join("/"), *page != "issues", number))
+        }
+        path if state.repository(&path.join("/")).is_some() => Some(repository_page(state, &path.join("/"))),
         _ => None,
     }
 }
@@ -50,7 +58,9 @@ fn escaped(text: &str) -> String {
 fn page(state: &State, status: u16, title: &str, main: &str) -> Answer {
     let played = match state.kind {
         Kind::Gitea => "Gitea",
+        Kind::Forgejo => "Forgejo",
         Kind::GitHub => "GitHub",
+        Kind::GitLab => "GitLab",
     };
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -85,8 +95,8 @@ fn index(state: &State) -> String {
     format!("<h1>Repositories</h1>\n<ul class=\"list\">\n{rows}</ul>\n")
 }
 
-fn repository_page(state: &State, owner: &str, name: &str) -> Answer {
-    let Some(repository) = state.repository(&format!("{owner}/{name}")) else { return missing(state) };
+fn repository_page(state: &State, path: &str) -> Answer {
+    let Some(repository) = state.repository(path) else { return missing(state) };
     let rows = repository.issues.iter().rev().fold(String::new(), |mut rows, issue| {
         let (address, title) = (address(state, repository, issue), escaped(&issue.title));
         let _ = writeln!(
@@ -105,9 +115,11 @@ fn repository_page(state: &State, owner: &str, name: &str) -> Answer {
     page(state, 200, &repository.path, &main)
 }
 
-fn issue_page(state: &State, owner: &str, name: &str, number: &str) -> Answer {
-    let found =
-        state.repository(&format!("{owner}/{name}")).and_then(|repository| Some((repository, repository.issue(number.parse().ok()?)?)));
+/// Confidential issues have no page: nobody is logged in here.
+fn issue_page(state: &State, path: &str, of_pull: bool, number: &str) -> Answer {
+    let of_this_kind = |issue: &&Issue| state.kind != Kind::GitLab || issue.pull.is_some() == of_pull;
+    let has_number = |issue: &&Issue| issue.number.to_string() == number && !issue.confidential && of_this_kind(issue);
+    let found = state.repository(path).and_then(|repository| Some((repository, repository.issues.iter().find(has_number)?)));
     let Some((repository, issue)) = found else { return missing(state) };
     let path = escaped(&repository.path);
     let mut main = format!(
@@ -130,11 +142,7 @@ fn issue_page(state: &State, owner: &str, name: &str, number: &str) -> Answer {
 }
 
 fn address(state: &State, repository: &Repository, issue: &Issue) -> String {
-    let kind = match (&issue.pull, state.kind) {
-        (None, _) => "issues",
-        (Some(_), Kind::Gitea) => "pulls",
-        (Some(_), Kind::GitHub) => "pull",
-    };
+    let kind = if issue.pull.is_some() { state.kind.pulls_page() } else { state.kind.issues_page() };
     format!("/{}/{kind}/{}", escaped(&repository.path), issue.number)
 }
 
