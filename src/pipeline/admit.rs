@@ -77,9 +77,6 @@ pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Resu
     if asked.forge.repository(asked.repo).await?.archived {
         return cancelled("the repository was archived meanwhile");
     }
-    if issue.confidential {
-        return cancelled("the issue was made confidential meanwhile");
-    }
     if !issue.open {
         return cancelled("the issue was closed meanwhile");
     }

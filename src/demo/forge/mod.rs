@@ -12,8 +12,8 @@ mod github;
 mod knobs;
 mod pages;
 mod people;
-mod reviews;
 mod state;
+mod verdicts;
 mod webhook;
 mod wire;
 
@@ -28,8 +28,8 @@ use crate::domain::{Clock, Permission};
 
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
-pub use reviews::{NewReview, Review, Verdict};
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Kind, Label, Pull, Repository, State, Token, User};
+pub use verdicts::{NewReview, Review, Verdict};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;
 
