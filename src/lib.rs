@@ -8,6 +8,11 @@
 //!
 //! [`pipeline::solve`] reads like that line from top to bottom.
 //!
+//! ```text
+//! Event -> ask: a command, a review, a reason to stop -> a hand of the worker (the forge read again) -> job, cancellation or one answer
+//! labels of the forges, every few minutes -> the job that a lost delivery would have made
+//! ```
+//!
 //! Rooms, and who may import whom (a test in `tests/stories` reads the `use crate::` lines and fails on an arrow the wrong way):
 //!
 //! ```text

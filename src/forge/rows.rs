@@ -328,3 +328,46 @@ impl PullRow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::{LineRow, PullRow, ReviewRow};
+    use crate::domain::{RepoRef, ReviewState};
+
+    #[test]
+    fn a_branch_of_another_repository_is_not_ours_whatever_its_name() {
+        let repo = RepoRef { forge: "f".to_owned(), id: "7".to_owned(), path: "o/n".to_owned() };
+        let head_of = |head: Value| {
+            let row: PullRow = from_value(json!({"number": 1, "state": "open", "head": head, "base": {"ref": "main"}})).unwrap();
+            row.now(&repo).head
+        };
+        let name = "frognano/issue-1-a";
+        assert_eq!(head_of(json!({"ref": name, "repo": {"id": 7}})).as_deref(), Some(name));
+        assert_eq!(head_of(json!({"ref": name, "repo": {"id": 8}})), None);
+        assert_eq!(head_of(json!({"ref": name, "repo": null})), None);
+    }
+
+    #[test]
+    fn reviews_in_the_words_of_each_forge() {
+        let came_to = |review: Value| from_value::<ReviewRow>(review).unwrap().review().state;
+        for words in
+            [json!({"state": "CHANGES_REQUESTED"}), json!({"state": "REQUEST_CHANGES"}), json!({"type": "pull_request_review_rejected"})]
+        {
+            assert_eq!(came_to(words.clone()), ReviewState::ChangesRequested, "{words}");
+        }
+        assert_eq!(came_to(json!({"state": "APPROVED"})), ReviewState::Approved);
+        assert_eq!(came_to(json!({"state": "COMMENT", "body": null})), ReviewState::Commented);
+    }
+
+    #[test]
+    fn a_remark_names_its_line_and_a_place_in_a_diff_is_none() {
+        let line = |row: Value, of_diff| from_value::<LineRow>(row).unwrap().comment(of_diff).line;
+        assert_eq!(line(json!({"path": "a", "line": 12, "position": 3}), true), Some(12));
+        assert_eq!(line(json!({"path": "a", "line": null, "original_line": 9, "position": 3}), true), Some(9));
+        assert_eq!(line(json!({"path": "a", "position": 3}), true), None);
+        assert_eq!(line(json!({"path": "a", "position": 3}), false), Some(3));
+        assert_eq!(line(json!({"path": "a", "position": 0}), false), None);
+    }
+}

@@ -7,9 +7,9 @@
 mod asks;
 mod deliveries;
 mod jobs;
-mod known;
 mod lease;
 mod repositories;
+mod standing;
 
 use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
@@ -17,8 +17,8 @@ use sqlx::any::AnyPoolOptions;
 pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use known::{KnownJob, Made};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
+pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
 

@@ -16,9 +16,9 @@ mod knobs;
 mod pages;
 mod people;
 mod requests;
-mod reviews;
 mod setup;
 mod state;
+mod verdicts;
 mod webhook;
 mod wire;
 
@@ -36,8 +36,8 @@ pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};
 pub use people::Opened;
 pub use requests::Status;
-pub use reviews::{NewReview, Review, Verdict};
 pub use state::{Account, Act, Comment, Did, Hook, Issue, Label, Pull, Repository, State, Token, User};
+pub use verdicts::{NewReview, Review, Verdict};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;
 

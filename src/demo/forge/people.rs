@@ -1,8 +1,8 @@
 //! What people do on the forge's pages. Real forges check rights there too, but a story must be able to begin with anything: here nobody is refused.
 
 use super::Kind;
-use super::reviews::NewReview;
 use super::state::{Label, Spot};
+use super::verdicts::NewReview;
 use super::webhook::Delivery;
 use super::{Forge, Mistake, State};
 

@@ -144,7 +144,7 @@ pub struct Issue {
     /// It was deleted, or moved away: nobody finds it any more.
     pub gone: bool,
     /// The reviews of a pull request, oldest first.
-    pub reviews: Vec<super::reviews::Review>,
+    pub reviews: Vec<super::verdicts::Review>,
     /// Hidden from most people (GitLab).
     pub confidential: bool,
     /// Its labels.
