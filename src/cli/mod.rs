@@ -1,8 +1,9 @@
 //! The command line: one file a command.
 //!
 //! Results go to the standard output, everything else to the error output. Exit status: 0 done, 1 our fault, 2 usage or configuration;
-//! `fix` adds 3 (no patch) and 4 (refused).
+//! `fix` adds 3 (no patch) and 4 (refused), `check-patch` adds 4 (refused).
 
+mod check_patch;
 mod demo;
 mod fix;
 mod progress;
@@ -30,6 +31,8 @@ enum Command {
     Demo(demo::Demo),
     /// Work on one local repository without any forge; nothing is pushed.
     Fix(Box<fix::Fix>),
+    /// Ask the rules about a patch, without running anything.
+    CheckPatch(check_patch::CheckPatch),
 }
 
 /// Reads the command line and does what it says.
@@ -47,6 +50,7 @@ pub fn main() -> ExitCode {
             Command::Serve(serve) => serve.run().await,
             Command::Demo(demo) => demo.run().await,
             Command::Fix(fix) => fix.run().await,
+            Command::CheckPatch(check) => check.run().await,
         }
     })
 }
