@@ -6,6 +6,7 @@ mod crashes;
 mod demo_forge;
 mod faults;
 mod fix;
+mod guard;
 mod guard_cli;
 mod hostile_bash;
 mod house;
