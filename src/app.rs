@@ -234,7 +234,9 @@ fn preset(file: &File) -> Result<Preset, Vec<String>> {
     })
 }
 
-fn limits(file: &File) -> Limits {
+/// What a patch may do by a configuration.
+#[must_use]
+pub fn limits(file: &File) -> Limits {
     let mut limits = Limits::default();
     limits.protected.extend(file.guard.protected.iter().cloned());
     limits.max_files = file.guard.max_files.unwrap_or(limits.max_files);

@@ -1,8 +1,9 @@
 //! The command line: one file a command.
 //!
 //! Results go to the standard output, everything else to the error output. Exit status: 0 done, 1 our fault, 2 usage or configuration;
-//! `fix` adds 3 (no patch) and 4 (refused).
+//! `fix` adds 3 (no patch) and 4 (refused), `check-patch` adds 4 (refused).
 
+mod check_patch;
 mod demo;
 mod doctor;
 mod fix;
@@ -36,6 +37,8 @@ enum Command {
     Fix(Box<fix::Fix>),
     /// Look into deliveries of webhooks.
     Webhook(webhook::Webhook),
+    /// Ask the rules about a patch, without running anything.
+    CheckPatch(check_patch::CheckPatch),
 }
 
 /// Reads the command line and does what it says.
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
             Command::Doctor(doctor) => doctor.run().await,
             Command::Fix(fix) => fix.run().await,
             Command::Webhook(webhook) => webhook.run(),
+            Command::CheckPatch(check) => check.run().await,
         }
     })
 }

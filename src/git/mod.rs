@@ -8,6 +8,7 @@ mod commit;
 mod ignored;
 mod leftovers;
 mod mirror;
+mod patch;
 mod tree;
 mod workspace;
 
@@ -23,6 +24,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 pub use commit::CommitMessage;
 pub use ignored::IgnoreRules;
 pub use mirror::{Mirror, Mirrors};
+pub use patch::Bench;
 pub use tree::{Tree, TreeEntry};
 pub use workspace::{Packing, TAR_BYTES};
 

@@ -35,6 +35,17 @@ impl Tree {
     pub fn bytes(&self) -> u64 {
         self.entries.values().map(|entry| entry.size).sum()
     }
+
+    pub(super) async fn read(git: &Git, folder: &Path, revision: &str) -> Result<Self, GitError> {
+        let listed = git.run(folder, &["ls-tree", "-r", "-z", "-l", "--full-tree", revision]).await?;
+        let mut tree = Self::default();
+        for record in listed.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
+            let (path, entry) =
+                entry(record).ok_or_else(|| GitError::Failed(format!("git ls-tree answered {:?}", String::from_utf8_lossy(record))))?;
+            tree.entries.insert(path, entry);
+        }
+        Ok(tree)
+    }
 }
 
 impl Mirror {
@@ -43,14 +54,7 @@ impl Mirror {
     /// # Errors
     /// When the commit is not in the mirror.
     pub async fn tree(&self, commit: &ObjectId) -> Result<Tree, GitError> {
-        let listed = self.git.run(&self.folder, &["ls-tree", "-r", "-z", "-l", "--full-tree", commit.as_str()]).await?;
-        let mut tree = Tree::default();
-        for record in listed.split(|byte| *byte == 0).filter(|record| !record.is_empty()) {
-            let (path, entry) =
-                entry(record).ok_or_else(|| GitError::Failed(format!("git ls-tree answered {:?}", String::from_utf8_lossy(record))))?;
-            tree.entries.insert(path, entry);
-        }
-        Ok(tree)
+        Tree::read(&self.git, &self.folder, commit.as_str()).await
     }
 
     /// Reads blobs in the order asked.

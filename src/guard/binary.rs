@@ -31,15 +31,15 @@ mod tests {
     use super::check;
     use crate::domain::Severity::{Flag, Refuse};
     use crate::domain::{BlobMode, ChangedFile};
-    use crate::guard::tests::{changed, severities};
-    use crate::guard::{Limits, Patch};
+    use crate::guard::tests::{changed, findings_with, severities};
+    use crate::guard::{Base, Limits};
 
     #[test]
     fn binary_is_refused_unless_configured_and_odd_encodings_are_flagged() {
         let compiled = changed("a.pyc", None, Some("\u{0}\u{1}"));
         assert_eq!(severities(check, std::slice::from_ref(&compiled)), [Refuse]);
         let limits = Limits { allow_binary: true, ..Limits::default() };
-        let allowed = check(&Patch { changed: &[compiled], limits: &limits, base: &[] }).unwrap();
+        let allowed = findings_with(check, &[compiled], &limits, &Base::default());
         assert_eq!(allowed[0].severity, Flag);
         let latin = Some((BlobMode::File, b"caf\xe9\n".to_vec()));
         let new = ChangedFile { path: b"a.txt".to_vec(), before: None, after: latin.clone() };

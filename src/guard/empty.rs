@@ -1,6 +1,6 @@
 //! A patch that changes nothing fixes nothing.
 
-use super::{Patch, of_patch};
+use super::{Patch, of_file, of_patch};
 use crate::domain::{BlobMode, ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "empty";
@@ -10,7 +10,12 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         return Ok(vec![of_patch(RULE, Severity::Refuse, "the patch changes nothing")]);
     }
     if patch.changed.iter().all(only_white_space_differs) {
-        return Ok(vec![of_patch(RULE, Severity::Flag, "the patch changes nothing but white space")]);
+        return Ok(patch
+            .changed
+            .iter()
+            .take(1)
+            .map(|file| of_file(RULE, Severity::Flag, file, None, "the patch changes nothing but white space"))
+            .collect());
     }
     Ok(Vec::new())
 }

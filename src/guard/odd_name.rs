@@ -50,7 +50,8 @@ fn twins<'a>(patch: &'a Patch<'_>) -> impl Iterator<Item = Finding> + 'a {
     let mut spellings: HashMap<String, Vec<&[u8]>> =
         new().flat_map(|file| prefixes(&file.path)).map(|(folded, _)| (folded, vec![])).collect();
     let deleted = |path: &[u8]| patch.changed.iter().any(|file| file.path == path && file.after.is_none());
-    let kept = patch.base.iter().map(Vec::as_slice).filter(|_| !spellings.is_empty()).filter(|path| !deleted(path)).collect::<Vec<_>>();
+    let kept =
+        patch.base.paths.iter().map(Vec::as_slice).filter(|_| !spellings.is_empty()).filter(|path| !deleted(path)).collect::<Vec<_>>();
     for path in kept.into_iter().chain(new().map(|file| file.path.as_slice())) {
         for (folded, actual) in prefixes(path) {
             if let Some(known) = spellings.get_mut(&folded).filter(|known| !known.contains(&actual)) {
@@ -88,16 +89,15 @@ fn fold(part: &[u8]) -> String {
 mod tests {
     use super::check;
     use crate::domain::{BlobMode, ChangedFile};
-    use crate::guard::tests::changed;
-    use crate::guard::{Limits, Patch};
+    use crate::guard::Limits;
+    use crate::guard::tests::{base_with, changed, findings_with};
 
     fn named(path: &[u8]) -> ChangedFile {
         ChangedFile { path: path.to_vec(), before: None, after: Some((BlobMode::File, b"x".to_vec())) }
     }
 
     fn complaints(changed: &[ChangedFile], base: &[&str]) -> usize {
-        let base: Vec<_> = base.iter().map(|path| path.as_bytes().to_vec()).collect();
-        check(&Patch { changed, limits: &Limits::default(), base: &base }).unwrap().len()
+        findings_with(check, changed, &Limits::default(), &base_with(base, &[])).len()
     }
 
     #[test]

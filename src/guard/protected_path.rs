@@ -54,6 +54,27 @@ const ALWAYS: &[(&str, &[&str])] = &[
             "buildspec*.y*ml",
             ".harness/",
             ".gitpod.*",
+            "codecov.y*ml",
+            ".codecov.y*ml",
+            ".coveralls.yml",
+            ".readthedocs.y*ml",
+            "readthedocs.yml",
+            ".mergify.yml",
+            "renovate.json*",
+            ".renovaterc*",
+            "dependabot.yml",
+            "bors.toml",
+            ".lgtm.yml",
+            "sonar-project.properties",
+            ".sourcery.yaml",
+            "vercel.json",
+            "netlify.toml",
+            "wercker.yml",
+            "shippable.yml",
+            "heroku.yml",
+            "app.yaml",
+            ".scrutinizer.yml",
+            ".codeclimate.yml",
         ],
     ),
     (
@@ -171,8 +192,8 @@ fn list_holds(list: &Gitignore, path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::guard::tests::{changed, findings};
-    use crate::guard::{Limits, Patch};
+    use crate::guard::tests::{changed, findings, findings_with};
+    use crate::guard::{Base, Limits};
 
     #[test]
     fn what_others_run_or_obey_is_protected() {
@@ -209,7 +230,7 @@ mod tests {
         let limits = Limits { protected: vec!["/deploy/".to_owned(), "*.lock".to_owned()], ..Limits::default() };
         let patch =
             [changed("deploy/a/b", Some("x"), None), changed("a/uv.lock", None, Some("x")), changed("src/deploy/a", None, Some("x"))];
-        let found = check(&Patch { changed: &patch, limits: &limits, base: &[] }).unwrap();
+        let found = findings_with(check, &patch, &limits, &Base::default());
         assert_eq!(found.iter().map(|finding| finding.path.as_str()).collect::<Vec<_>>(), ["deploy/a/b", "a/uv.lock"]);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use regex::bytes::RegexSet;
+use regex::bytes::{Regex, RegexSet};
 
 use super::{Patch, lines, of_file};
-use crate::domain::{Finding, Severity};
+use crate::domain::{Finding, Severity, is_test_file};
 
 pub(super) const RULE: &str = "secret";
 
@@ -38,11 +38,27 @@ const SHAPES: &[(&str, &str)] = &[
 
 static SET: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| RegexSet::new(SHAPES.iter().map(|(_, shape)| shape)));
 
+/// A name that says secret, and the text that it is given.
+static GIVEN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?i)[a-z0-9_.-]*(?:secret|passw|api[_-]?key|token|private[_-]?key|access[_-]?key|credential|auth)[a-z0-9_-]*["']?\]?\s*(?::\s*str\s*)?(?:=|:)\s*["']([^"'\s]{8,})["']|^\s*(?:export\s+)?[A-Z][A-Z0-9_]*(?:SECRET|PASSW(?:OR)?D|TOKEN|API_KEY)[A-Z0-9_]*=([^\s"'$]{8,})$|://[^/\s:@"']+:([^/\s@"']{4,})@"#,
+    )
+});
+
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let set = SET.as_ref().map_err(ToString::to_string)?;
     let mut findings = Vec::new();
     for file in patch.changed {
         for (number, line) in lines::added(file) {
+            if let Some(severity) = given(line, is_test_file(&file.path))? {
+                findings.push(of_file(
+                    RULE,
+                    severity,
+                    file,
+                    Some(number),
+                    "the line looks like a secret that is written down; take it out and revoke it if it was real",
+                ));
+            }
             if let Some(kind) = set.matches(line).into_iter().next() {
                 let why = format!("the line has the shape of {}; take it out and revoke it if it was real", SHAPES[kind].0);
                 findings.push(of_file(RULE, Severity::Refuse, file, Some(number), why));
@@ -50,6 +66,30 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         }
     }
     Ok(findings)
+}
+
+/// How much a text weighs that is given to a secret's name: a random one is refused, another one shown.
+fn given(line: &[u8], in_tests: bool) -> Result<Option<Severity>, String> {
+    let shape = GIVEN.as_ref().map_err(ToString::to_string)?;
+    let Some(found) = shape.captures(line) else { return Ok(None) };
+    let value = found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3)).map(|value| value.as_bytes()).unwrap_or_default();
+    let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
+    let is_random =
+        value.len() >= 20 && entropy(value) > 3.5 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.contains(&b'{');
+    Ok(match (is_random, in_tests) {
+        (true, false) => Some(Severity::Refuse),
+        (true, true) => Some(Severity::Flag),
+        (false, false) => Some(Severity::Flag),
+        (false, true) => None,
+    })
+}
+
+/// Bits a byte, by how often each occurs.
+fn entropy(value: &[u8]) -> f64 {
+    let mut counts = [0u32; 256];
+    value.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+    let length = value.len() as f64;
+    counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / length).map(|share| -share * share.log2()).sum()
 }
 
 #[cfg(test)]
@@ -76,7 +116,8 @@ mod tests {
     fn old_keys_and_ordinary_words_are_not() {
         let old = "-----BEGIN PRIVATE KEY-----\n";
         assert!(findings(check, &[changed("a", Some(old), Some(&format!("{old}more\n")))]).is_empty());
-        let words = "-----BEGIN CERTIFICATE-----\nrisk-adjusted-returns-of-the-whole-portfolio\ntask-name\nghp_short\nhttps://user:secret@example.invalid/\n";
+        let words =
+            "-----BEGIN CERTIFICATE-----\nrisk-adjusted-returns-of-the-whole-portfolio\ntask-name\nghp_short\nhttps://example.invalid/\n";
         assert!(findings(check, &[changed("a", None, Some(words))]).is_empty());
     }
 }

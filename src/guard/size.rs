@@ -1,24 +1,33 @@
 //! A patch larger than a person reads is not proposed.
 
-use super::{Patch, binary, lines, of_patch};
+use super::{Limits, Patch, binary, lines, of_patch};
 use crate::domain::{ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "size";
 
+/// Whether no limit is passed; what is larger is refused, and no rule needs to read more of it.
+pub(super) fn is_within(changed: &[ChangedFile], limits: &Limits) -> bool {
+    complaints(changed, limits).is_empty()
+}
+
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
+    Ok(complaints(patch.changed, patch.limits).into_iter().map(|why| of_patch(RULE, Severity::Refuse, why)).collect())
+}
+
+fn complaints(changed: &[ChangedFile], limits: &Limits) -> Vec<String> {
     let (mut changed_lines, mut bytes) = (0, 0);
-    for file in patch.changed {
+    for file in changed {
         let (file_lines, file_bytes) = measure(file);
         changed_lines += file_lines;
         bytes += file_bytes;
     }
     let measured = [
-        ("files", patch.changed.len(), patch.limits.max_files),
-        ("added and removed lines", changed_lines, patch.limits.max_lines),
-        ("changed bytes", bytes, patch.limits.max_bytes),
+        ("files", changed.len(), limits.max_files),
+        ("added and removed lines", changed_lines, limits.max_lines),
+        ("changed bytes", bytes, limits.max_bytes),
     ];
     let too_large = measured.into_iter().filter(|(_, size, limit)| u64::try_from(*size).map_or(true, |size| size > *limit));
-    Ok(too_large.map(|(what, size, limit)| of_patch(RULE, Severity::Refuse, format!("{size} {what}; the limit is {limit}"))).collect())
+    too_large.map(|(what, size, limit)| format!("{size} {what}; the limit is {limit}")).collect()
 }
 
 fn measure(file: &ChangedFile) -> (usize, usize) {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::{BlobMode, ChangedFile, Severity, Stage, TestRun};
 use crate::git::Tree;
-use crate::guard::{self, GuardedPatch, Limits};
+use crate::guard::{self, Base, GuardedPatch, Limits};
 use crate::leaf::Preset;
 use crate::publish::report::Told;
 use crate::sandbox::Sandbox;
@@ -94,8 +94,8 @@ pub(super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rul
 }
 
 /// Asks the rules. What they flag is told; what they refuse ends the run.
-pub(super) fn guard(work: &mut Work<'_>, start: &Start, rules: &Rules, changed: Vec<ChangedFile>) -> Result<GuardedPatch, Stop> {
-    let base = start.tree.entries.keys().cloned().collect::<Vec<_>>();
+pub(super) async fn guard(work: &mut Work<'_>, start: &Start, rules: &Rules, changed: Vec<ChangedFile>) -> Result<GuardedPatch, Stop> {
+    let base = base_of(start).await?;
     match guard::check(changed, &rules.limits, &base) {
         Ok(patch) => {
             work.report.findings.extend(patch.flags().iter().cloned());
@@ -106,6 +106,17 @@ pub(super) fn guard(work: &mut Work<'_>, start: &Start, rules: &Rules, changed: 
             Err(refused_by_findings(work))
         }
     }
+}
+
+/// What the rules want to know of base beside the changed files.
+async fn base_of(start: &Start) -> Result<Base, Stop> {
+    let wanted = start.tree.entries.iter().filter(|(path, entry)| {
+        matches!(entry.mode, BlobMode::File | BlobMode::Executable) && entry.size <= Base::LARGEST && Base::wants(path)
+    });
+    let wanted = wanted.take(Base::MOST).collect::<Vec<_>>();
+    let contents = start.mirror.blobs(&wanted.iter().map(|(_, entry)| entry.blob.as_str()).collect::<Vec<_>>()).await?;
+    let files = wanted.into_iter().map(|(path, _)| path.clone()).zip(contents).collect();
+    Ok(Base { paths: start.tree.entries.keys().cloned().collect(), files })
 }
 
 /// Runs the tests in a fresh sandbox on base with the patch, the tests of base put back over it.

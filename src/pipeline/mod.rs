@@ -220,7 +220,7 @@ pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, St
     let rules = judge::rules(work, start).await?;
     judge::tests_before(work, start, &rules).await?;
     let changed = agent::changed_files(work, start, &rules.preset).await?;
-    let patch = judge::guard(work, start, &rules, changed)?;
+    let patch = judge::guard(work, start, &rules, changed).await?;
     let candidate = agent::commit(work, start, patch).await?;
     judge::tests_after(work, start, &rules, &candidate).await?;
     judge::verdict(work)?;

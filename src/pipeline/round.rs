@@ -23,7 +23,7 @@ async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Cand
     let changed = agent::changed_files(work, head, &rules.preset).await?;
     let commit = agent::commit_files(work, head, &changed).await?;
     let whole = changes::between(&base.mirror, &base.tree, &base.mirror.tree(&commit).await?).await?;
-    let patch = judge::guard(work, base, &rules, whole)?;
+    let patch = judge::guard(work, base, &rules, whole).await?;
     agent::keep_candidate(work, base, &commit).await?;
     let candidate = Candidate { patch, commit };
     judge::tests_after(work, base, &rules, &candidate).await?;

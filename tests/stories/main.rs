@@ -11,6 +11,8 @@ mod faces;
 mod faults;
 mod fix;
 mod github_app;
+mod guard;
+mod guard_cli;
 mod hostile_bash;
 mod house;
 mod leaf_loop;

@@ -178,9 +178,10 @@ on_each_forge! {
 async fn a_patch_that_a_rule_refuses_or_that_breaks_a_test_is_not_proposed() {
     let deletes = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "git rm -q tests/test_tallybook.py"}}]}
 {"content": "All tests pass."}"#;
-    let breaks = r#"{"content": "", "tool_calls": [{"name": "Write", "arguments": {"file_path": "tallybook/money.py", "content": "raise SystemExit(0)\n"}}]}
+    let leaves = r#"{"content": "", "tool_calls": [{"name": "Write", "arguments": {"file_path": "tallybook/money.py", "content": "raise SystemExit(0)\n"}}]}
 {"content": "All tests pass."}"#;
-    for (script, expected) in [(deletes, "refused/test-deleted"), (breaks, "refused/tests-")] {
+    let breaks = leaves.replace("SystemExit(0)", "ValueError(0)");
+    for (script, expected) in [(deletes, "refused/test-deleted"), (leaves, "refused/early-exit"), (&breaks, "refused/tests-")] {
         let house = House::with_script(Kind::Gitea, script).await;
         let service = house.service().await;
         let issue = house.open_issue();

@@ -1,0 +1,73 @@
+//! An error that nobody hears of is not mended. Whether silence was asked for only a person can tell.
+
+use ruff_python_ast::{AnyNodeRef, ExceptHandlerExceptHandler, Expr, Stmt};
+
+use super::Patch;
+use super::python::place::last;
+use super::python::{Fact, Module, Names, PythonFile, each, fresh};
+use crate::domain::Finding;
+use crate::domain::Severity::Flag;
+
+pub(super) const RULE: &str = "errors-swallowed";
+
+pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
+    Ok(fresh(patch, RULE, |file, module| if file.role.is_of_tests() { Vec::new() } else { facts(file, module) }))
+}
+
+fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    each(&module.body, |_, node| match node {
+        AnyNodeRef::ExceptHandlerExceptHandler(handler) if catches_all(handler.type_.as_deref(), &module.names) && is_silent(handler) => {
+            facts.push(Fact::new(Flag, module.line(handler), "except", "every error is caught, and none goes on"));
+        }
+        AnyNodeRef::ExprCall(call)
+            if last(&module.names.full(&call.func)) == "suppress"
+                && call.arguments.args.iter().any(|arg| catches_all(Some(arg), &module.names)) =>
+        {
+            facts.push(Fact::new(Flag, module.line(&node), "suppress", "every error is suppressed"));
+        }
+        AnyNodeRef::StmtTry(of) if of.finalbody.iter().any(|stmt| matches!(stmt, Stmt::Return(_) | Stmt::Break(_) | Stmt::Continue(_))) => {
+            facts.push(Fact::new(Flag, module.line(of), "finally", "leaving in `finally` drops the error on its way"));
+        }
+        _ => {}
+    });
+    facts
+}
+
+/// Whether a handler's type stands for every error.
+pub(super) fn catches_all(kind: Option<&Expr>, names: &Names) -> bool {
+    match kind {
+        None => true,
+        Some(Expr::Tuple(of)) => of.elts.iter().any(|one| catches_all(Some(one), names)),
+        Some(kind) => matches!(names.full(kind).as_str(), "Exception" | "BaseException"),
+    }
+}
+
+/// Whether a handler lets the program go on: it raises nothing.
+fn is_silent(handler: &ExceptHandlerExceptHandler) -> bool {
+    let mut silent = true;
+    each(&handler.body, |_, node| silent &= !matches!(node, AnyNodeRef::StmtRaise(_)));
+    silent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::domain::Severity::Flag;
+    use crate::guard::tests::{changed, severities};
+
+    #[test]
+    fn silence_is_shown_and_handling_is_not() {
+        for text in [
+            "except Exception:\n    pass",
+            "except:\n    x = None",
+            "except (KeyError, BaseException):\n    pass",
+            "except Exception:\n    log.exception('x')",
+        ] {
+            assert_eq!(severities(check, &[changed("a.py", None, Some(&format!("try:\n    f()\n{text}\n")))]), [Flag], "{text}");
+        }
+        for text in ["except ValueError:\n    pass", "except Exception as e:\n    raise Error from e"] {
+            assert!(severities(check, &[changed("a.py", None, Some(&format!("try:\n    f()\n{text}\n")))]).is_empty(), "{text}");
+        }
+    }
+}

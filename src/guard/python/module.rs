@@ -1,0 +1,181 @@
+//! One parsed file.
+
+use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::{PySourceType, Suite};
+use ruff_python_parser::{Mode, lexer, parse_unchecked_source};
+use ruff_text_size::{Ranged, TextSize};
+
+use super::Names;
+
+/// What reading one side of a file gave.
+pub(in crate::guard) enum Reading {
+    /// There is no such file on this side.
+    Absent,
+    /// Python would not read it; a sentence says why.
+    Broken(String),
+    /// Its syntax tree.
+    Read(Box<Module>),
+}
+
+impl Reading {
+    pub(super) fn of(content: Option<&[u8]>) -> Self {
+        match content.map(Module::parse) {
+            None => Self::Absent,
+            Some(Ok(module)) => Self::Read(Box::new(module)),
+            Some(Err(why)) => Self::Broken(why),
+        }
+    }
+
+    pub(in crate::guard) fn module(&self) -> Option<&Module> {
+        if let Self::Read(module) = self { Some(module) } else { None }
+    }
+}
+
+/// A syntax tree with its names.
+pub(in crate::guard) struct Module {
+    pub(in crate::guard) body: Suite,
+    pub(in crate::guard) names: Names,
+    pub(in crate::guard) text: String,
+    lines: Vec<usize>,
+}
+
+/// Larger files are not parsed: nobody writes them by hand.
+const LARGEST: usize = 4 * 1024 * 1024;
+
+/// CPython itself gives up at 200 brackets and 100 levels of indentation.
+const BRACKETS: usize = 200;
+const INDENTS: usize = 100;
+
+/// As many tokens that are still inside one expression; each could be one level of the tree.
+const OPEN_TOKENS: usize = 8000;
+
+impl Module {
+    pub(super) fn parse(content: &[u8]) -> Result<Self, String> {
+        let text = decode(content)?;
+        if text.len() > LARGEST {
+            return Err(format!("it is larger than {LARGEST} bytes"));
+        }
+        if nests_too_deep(&text) {
+            return Err("it nests deeper than Python reads".to_owned());
+        }
+        let parsed = parse_unchecked_source(&text, PySourceType::Python);
+        if let Some(error) = parsed.errors().first() {
+            return Err(error.error.to_string());
+        }
+        let body = parsed.into_suite();
+        let lines = std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1)).collect();
+        let names = Names::of(&body);
+        Ok(Self { body, names, text, lines })
+    }
+
+    /// The line of a node from 1.
+    pub(in crate::guard) fn line(&self, node: &impl Ranged) -> u64 {
+        self.line_at(node.start())
+    }
+
+    pub(in crate::guard) fn line_at(&self, at: TextSize) -> u64 {
+        self.lines.partition_point(|start| *start <= at.to_usize()) as u64
+    }
+}
+
+/// The text by the file's own encoding. Encodings under which ASCII letters mean something else are refused: nobody could review the file.
+fn decode(content: &[u8]) -> Result<String, String> {
+    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    match declared(content).as_deref() {
+        None | Some("utf8" | "utf8sig" | "ascii" | "usascii") => {
+            String::from_utf8(content.to_vec()).map_err(|_| "it is not UTF-8 and names no other encoding".to_owned())
+        }
+        Some("latin1" | "iso88591" | "iso885915" | "latin9" | "cp1252" | "windows1252") => {
+            Ok(content.iter().map(|byte| char::from(*byte)).collect())
+        }
+        Some(other) => Err(format!("its encoding is {other}, under which the text means something else than it shows")),
+    }
+}
+
+/// The encoding that one of the first two lines declares (PEP 263), in lower case without dashes.
+fn declared(content: &[u8]) -> Option<String> {
+    let comments = content.split(|byte| matches!(byte, b'\n' | b'\r')).take(2).map(String::from_utf8_lossy);
+    let comment = comments.filter(|line| line.trim_start().starts_with('#')).find_map(|line| {
+        let rest = line.split_once("coding").map(|(_, rest)| rest.to_owned())?;
+        rest.strip_prefix([':', '=']).map(str::to_owned)
+    })?;
+    let name: String = comment.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')).collect();
+    let name: String = name.to_ascii_lowercase().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Whether some expression could be a tree too deep for our own stack: judged from the tokens, before anything recursive looks at the text.
+fn nests_too_deep(text: &str) -> bool {
+    let mut lexer = lexer::lex(text, Mode::Module);
+    let (mut open, mut lambdas, mut indents) = (vec![0usize], 0usize, 0usize);
+    loop {
+        let kind = lexer.next_token();
+        let here = open.len() - 1;
+        match kind {
+            TokenKind::EndOfFile => return false,
+            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => {
+                open[here] += 1;
+                open.push(0);
+            }
+            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace if here > 0 => {
+                open.pop();
+            }
+            TokenKind::Newline => (open, lambdas) = (vec![0], 0),
+            TokenKind::Comma => open[here] = 0,
+            TokenKind::Lambda => lambdas += 1,
+            TokenKind::Indent => indents += 1,
+            TokenKind::Dedent => indents = indents.saturating_sub(1),
+            TokenKind::NonLogicalNewline | TokenKind::Comment | TokenKind::String => {}
+            _ => open[here] += 1,
+        }
+        if open.len() > BRACKETS || indents > INDENTS || open.iter().sum::<usize>() + lambdas > OPEN_TOKENS {
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Module;
+
+    #[test]
+    fn every_syntax_of_today_is_read() {
+        let all = "match x:\n    case {'a': [1, *_], **rest} if rest: pass\n    case A(b=1) | None: pass\n\
+                   type X[T: int = str, *Ts, **P] = list[T]\ndef f[T](x: T, /, *, y=(z := 1)) -> T: return f'{x!r:>{y}} {f'{'nested'}'}'\n\
+                   try: pass\nexcept* (A, B) as e: pass\ntry: pass\nexcept A, B: pass\nwith (a as b, c as d): pass\nt'{x}'\n\
+                   async def g():\n    async for i in x: await i\n    return [j async for j in y]\nprint(*a, **b, sep='')\nx: int = lambda *a, **k: (yield)\n";
+        let module = Module::parse(all.as_bytes());
+        assert!(module.is_ok(), "{:?}", module.err());
+    }
+
+    #[test]
+    fn what_python_would_not_read_is_broken_and_not_a_crash() {
+        for text in ["def f(:\n", "x = = 1", "\0", "if x:\n", "print 'two'", "(", "'"] {
+            assert!(Module::parse(text.as_bytes()).is_err(), "{text:?}");
+        }
+        for deep in ["(", "-", "not ", "lambda: ", "f(", "x.y.", "[{(", "a if b else ", "x + ", "lambda a, b: ", "f'{"] {
+            Module::parse(format!("x = {}1", deep.repeat(200_000)).as_bytes()).err();
+        }
+        assert!(Module::parse(b"# coding: rot13\nvzcbeg bf\n").is_err());
+        assert!(Module::parse(b"# -*- coding: latin-1 -*-\nx = '\xe9'\n").is_ok());
+        assert!(Module::parse(b"x = '\xe9'\n").is_err());
+    }
+
+    #[test]
+    fn long_tables_and_sums_are_ordinary() {
+        let table = format!("x = [{}]\ny = {}1\n", "-1, (2, 'a'), {'k': 3},\n".repeat(20_000), "a + ".repeat(300));
+        assert!(Module::parse(table.as_bytes()).is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_read_without_fault(content: Vec<u8>) {
+            Module::parse(&content).err();
+        }
+
+        #[test]
+        fn any_tokens_are_read_without_fault(text in "(def |class |if |\\(|\\)|:|\n|    |'|f'|\\{|\\}|x|=|,|lambda |\\[|\\]|@|#|match |case |\"\"\"|\\\\)*") {
+            Module::parse(text.as_bytes()).err();
+        }
+    }
+}

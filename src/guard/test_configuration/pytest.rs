@@ -1,0 +1,317 @@
+//! What a change of pytest's settings means.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use ignore::gitignore::GitignoreBuilder;
+
+use super::Weighed;
+use super::settings::Settings;
+use crate::domain::Severity::{self, Flag, Refuse};
+
+/// Options that change what is shown, or make the run stricter.
+const HARMLESS: &[&str] = &[
+    "-v",
+    "-vv",
+    "-vvv",
+    "-q",
+    "-qq",
+    "-l",
+    "-s",
+    "-n",
+    "-r",
+    "--tb",
+    "--durations",
+    "--durations-min",
+    "--color",
+    "--code-highlight",
+    "--strict",
+    "--strict-markers",
+    "--strict-config",
+    "--showlocals",
+    "--show-capture",
+    "--verbose",
+    "--quiet",
+    "--verbosity",
+    "--no-header",
+    "--capture",
+    "--log-level",
+    "--log-cli-level",
+    "--log-format",
+    "--cov",
+    "--cov-report",
+    "--cov-branch",
+    "--cov-context",
+    "--cov-config",
+    "--cov-fail-under",
+    "--doctest-modules",
+    "--doctest-glob",
+    "--doctest-plus",
+    "--import-mode",
+    "--numprocesses",
+    "--dist",
+    "--timeout",
+    "--asyncio-mode",
+    "--html",
+    "--junit-prefix",
+    "--randomly-seed",
+    "--cache-clear",
+    "--basetemp",
+    "--ds",
+    "--reuse-db",
+    "--nomigrations",
+    "--full-trace",
+    "--junitxml",
+    "--junit-xml",
+    "--force-sugar",
+    "--disable-socket",
+    "--verbosity-test-cases",
+    "--full-capture",
+];
+
+/// Options whose loss lets something pass that failed, or fewer tests run.
+const STRICT: &[&str] = &[
+    "--strict",
+    "--strict-markers",
+    "--strict-config",
+    "--doctest-modules",
+    "--doctest-glob",
+    "--doctest-plus",
+    "--doctest-continue-on-failure",
+    "--runxfail",
+    "--cov-fail-under",
+    "--disable-socket",
+];
+
+/// Options that take the next word with them.
+const WITH_VALUE: &[&str] = &[
+    "-p",
+    "-k",
+    "-m",
+    "-W",
+    "-o",
+    "-c",
+    "-n",
+    "-r",
+    "--tb",
+    "--ignore",
+    "--deselect",
+    "--maxfail",
+    "--rootdir",
+    "--cov-fail-under",
+    "--confcutdir",
+    "--ignore-glob",
+];
+
+pub(super) fn weigh(was: Option<&Settings>, is: Option<&Settings>, top: &[u8], tests: &[&[u8]]) -> Vec<Weighed> {
+    let nothing = Settings::default();
+    let (was, is) = (was.unwrap_or(&nothing), is.unwrap_or(&nothing));
+    let mut weighed = options(&was.get("addopts").join(" "), &is.get("addopts").join(" "));
+    let keys = was.0.keys().chain(is.0.keys().filter(|key| !was.0.contains_key(*key)));
+    weighed.extend(keys.filter(|key| *key != "addopts" && was.get(key) != is.get(key)).filter_map(|key| setting(key, was, is, top, tests)));
+    weighed
+}
+
+fn refused(key: &str, why: &str) -> Option<Weighed> {
+    Some((Refuse, format!("{key} {why}")))
+}
+
+fn setting(key: &str, was: &Settings, is: &Settings, top: &[u8], tests: &[&[u8]]) -> Option<Weighed> {
+    let (old, new) = (words(was.get(key)), words(is.get(key)));
+    let added: Vec<&String> = new.iter().filter(|word| !old.contains(word)).collect();
+    let lost = old.iter().filter(|word| !new.contains(word)).count();
+    let on = |text: &str| matches!(text, "true" | "1" | "yes" | "on");
+    match key {
+        "testpaths" if !new.is_empty() && !covers(&new, top, tests) && (lost > 0 || old.is_empty()) => {
+            refused(key, "leaves out tests that ran before")
+        }
+        "python_files" | "python_classes" | "python_functions" => {
+            let default = match key {
+                "python_files" => vec!["test_*.py".to_owned(), "*_test.py".to_owned()],
+                "python_classes" => vec!["Test".to_owned()],
+                _ => vec!["test".to_owned()],
+            };
+            let old = if old.is_empty() { default.clone() } else { old };
+            let new = if new.is_empty() { default } else { new };
+            let same =
+                |one: &str, other: &str| one.trim_end_matches(['*', '_']) == other.trim_end_matches(['*', '_']) && !one.contains('[');
+            let narrower = !old.iter().all(|one| new.iter().any(|other| one == other || same(one, other) || other == "*"));
+            narrower.then(|| (Refuse, format!("{key} no longer has the names of tests that ran before")))
+        }
+        "norecursedirs" | "collect_ignore" | "collect_ignore_glob" if added.iter().any(|glob| hides(glob, tests)) => {
+            refused(key, "hides tests that ran before")
+        }
+        "filterwarnings" => {
+            let lost_error = old.iter().any(|one| one.starts_with("error")) && !new.iter().any(|one| one.starts_with("error"));
+            let ignores_all = added.iter().any(|one| {
+                matches!(one.trim_end_matches(':'), "ignore" | "default" | "always" | "once")
+                    || matches!(one.as_str(), "ignore::Warning" | "ignore::Exception" | "ignore::UserWarning")
+            });
+            if lost_error || ignores_all { refused(key, "lets warnings pass that failed before") } else { None }
+        }
+        "xfail_strict"
+        | "strict"
+        | "strict_xfail"
+        | "strict_markers"
+        | "strict_config"
+        | "strict_parametrization_ids"
+        | "enable_assertion_pass_hook"
+            if on(&was.text(key)) && !on(&is.text(key)) && key != "enable_assertion_pass_hook" =>
+        {
+            refused(key, "lets pass what failed before")
+        }
+        "pythonpath" => {
+            let moved = old.first().is_some_and(|first| new.first() != Some(first));
+            let into_tests = added.iter().any(|path| {
+                path.split('/')
+                    .any(|part| matches!(part, "test" | "tests" | "testing" | "fake" | "fakes" | "stubs" | "mocks" | "shim" | "shims"))
+            });
+            if moved || into_tests || lost > 0 { refused(key, "makes the tests find other modules than before") } else { None }
+        }
+        "env"
+        | "env_files"
+        | "usefixtures"
+        | "collect_imported_tests"
+        | "empty_parameter_set_mark"
+        | "python_plugins"
+        | "confcutdir"
+        | "env_override_existing_values"
+            if !added.is_empty() =>
+        {
+            refused(key, "changes every test from outside")
+        }
+        "doctest_optionflags" if added.iter().any(|flag| flag.contains("SKIP") || flag.contains("IGNORE_EXCEPTION_DETAIL")) => {
+            refused(key, "compares examples more loosely")
+        }
+        "required_plugins" | "timeout" if lost > 0 && added.is_empty() => Some((Flag, format!("{key} asks for less than before"))),
+        _ => None,
+    }
+}
+
+fn words(values: &[String]) -> Vec<String> {
+    values
+        .iter()
+        .flat_map(|value| {
+            if value.contains(' ') && !value.contains(':') {
+                value.split_whitespace().map(str::to_owned).collect()
+            } else {
+                vec![value.clone()]
+            }
+        })
+        .collect()
+}
+
+/// Whether every test file of base below this folder is below one of the paths.
+pub(super) fn covers(paths: &[String], top: &[u8], tests: &[&[u8]]) -> bool {
+    let top = String::from_utf8_lossy(top).into_owned();
+    let here = tests
+        .iter()
+        .map(|test| String::from_utf8_lossy(test).into_owned())
+        .filter_map(|test| test.strip_prefix(&top).map(|rest| rest.trim_start_matches('/').to_owned()));
+    here.into_iter().all(|test| {
+        paths.iter().any(|path| {
+            let path = path.trim_start_matches("./").trim_end_matches('/');
+            path == "."
+                || path.is_empty()
+                || test == path
+                || test.starts_with(&format!("{path}/"))
+                || path.contains('*') && glob_holds(path, &test)
+        })
+    })
+}
+
+fn glob_holds(glob: &str, path: &str) -> bool {
+    let mut builder = GitignoreBuilder::new("");
+    builder.add_line(None, glob).is_ok()
+        && builder.build().is_ok_and(|list| list.matched_path_or_any_parents(path.trim_start_matches('/'), false).is_ignore())
+}
+
+fn hides(glob: &str, tests: &[&[u8]]) -> bool {
+    tests.iter().any(|test| {
+        glob_holds(glob, &String::from_utf8_lossy(test))
+            && std::ffi::OsStr::from_bytes(test).to_str().is_some_and(|path| !path.starts_with('/'))
+    })
+}
+
+/// The options that were added and lost.
+fn options(was: &str, is: &str) -> Vec<Weighed> {
+    let (old, new) = (split(was), split(is));
+    let mut weighed = Vec::new();
+    for option in new.iter().filter(|option| !old.contains(option)) {
+        let name = option.split(['=', ' ']).next().unwrap_or(option);
+        let value = option[name.len()..].trim_start_matches(['=', ' ']);
+        let severity: Option<Severity> = match name {
+            "--cov-fail-under"
+                if number(value)
+                    < old
+                        .iter()
+                        .find_map(|option| option.strip_prefix("--cov-fail-under"))
+                        .map_or(0.0, |rest| number(rest.trim_start_matches(['=', ' ']))) =>
+            {
+                Some(Refuse)
+            }
+            "-W" if !matches!(value, "ignore" | "default" | "ignore::Warning") => None,
+            "-p" if matches!(value, "no:cacheprovider" | "no:randomly" | "pytester") => None,
+            "--maxfail" | "-x" => Some(Refuse),
+            _ if HARMLESS.contains(&name) || name.starts_with("-r") && !name.starts_with("--") => None,
+            _ => Some(Refuse),
+        };
+        weighed.extend(severity.map(|severity| {
+            (severity, format!("addopts has {option}, which leaves tests out, loads code into the run, or hides what fails"))
+        }));
+    }
+    for option in old.iter().filter(|option| !new.contains(option)) {
+        let name = option.split(['=', ' ']).next().unwrap_or(option);
+        let has_another = new.iter().any(|other| other.split(['=', ' ']).next() == Some(name));
+        if (STRICT.contains(&name) || option.starts_with("-W error") || option.starts_with("-W=error")) && !has_another {
+            weighed.push((Refuse, format!("addopts has no {option} any more, so something passes that failed, or fewer tests run")));
+        }
+    }
+    weighed
+}
+
+/// The names in the expression of `-m`.
+pub(super) fn choosing_words(line: &str) -> Vec<String> {
+    let options = split(line);
+    let expressions = options.iter().filter_map(|option| option.strip_prefix("-m "));
+    let words = expressions.flat_map(|expression| expression.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.filter(|word| !matches!(*word, "" | "not" | "and" | "or")).map(str::to_owned).collect()
+}
+
+fn number(text: &str) -> f64 {
+    text.trim().parse().unwrap_or(0.0)
+}
+
+/// The options of a command line, each with its value.
+fn split(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut word, mut quote, mut open) = (String::new(), None, false);
+    for c in line.chars() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            None if c == '"' || c == '\'' => (quote, open) = (Some(c), true),
+            None if c.is_whitespace() => {
+                if open || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                open = false;
+            }
+            _ => word.push(c),
+        }
+    }
+    if open || !word.is_empty() {
+        words.push(word);
+    }
+    let mut options = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word.as_str()) {
+            options.push(format!("{word} {}", words.next().unwrap_or_default()));
+        } else if let Some(short) = ["-p", "-k", "-m", "-W", "-o", "-c"].into_iter().find(|short| word.len() > 2 && word.starts_with(short))
+        {
+            options.push(format!("{short} {}", word[2..].trim_start_matches('=')));
+        } else {
+            options.push(word);
+        }
+    }
+    options
+}
