@@ -103,16 +103,28 @@ pub async fn propose(
         to.forge.close_pull_request(to.repo, pull_request.number).await?;
         return Err(PublishError::NotADraft { number: pull_request.number });
     }
+    label(to, pull_request.number).await?;
     call_for_review(to, &pull_request).await?;
     Ok(pull_request)
 }
 
-/// Labels the pull request and asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the
-/// forge refuses is said on the pull request, once; only a forge that does not answer is an error.
+/// Labels the pull request, or closes it again where the forge does not take the label: none of ours stands without.
+async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
+    match to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await {
+        Err(error @ ForgeError::Unavailable { .. }) => Err(error),
+        Err(error) => {
+            to.forge.close_pull_request(to.repo, number).await?;
+            Err(error)
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
+/// pull request, once; only a forge that does not answer is an error.
 async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), ForgeError> {
     let number = pull_request.number;
     let mut refused = Vec::new();
-    note(&mut refused, to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await)?;
     for reviewer in to.reviewers {
         note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
     }

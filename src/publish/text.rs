@@ -113,10 +113,10 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
     cut(text)
 }
 
-/// The comment on a pull request about what the forge did not take: labels and requests for review.
+/// The comment on a pull request about the requests for review that the forge did not take.
 #[must_use]
 pub fn not_done(refused: &[String]) -> String {
-    let mut text = "The pull request stands, but the forge did not take everything that goes with it:\n".to_owned();
+    let mut text = "The pull request stands, but the forge did not take every request for review:\n".to_owned();
     for why in refused {
         write!(text, "\n- {}", inert(why)).ok();
     }

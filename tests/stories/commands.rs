@@ -172,7 +172,11 @@ async fn bots_strangers_pull_requests_and_other_words_are_not_heard() {
         house.forge().permit(project::PATH, "helper[bot]", Permission::Admin).unwrap();
         let foreign = house.forge().open_issue(project::PATH, project::MAINTAINER, "x", "y", &[]).unwrap().number;
         let like = house.pull_requests()[0].pull.clone().unwrap();
-        house.with_pull_request(foreign, |issue| issue.pull = Some(frognano_bot::demo::forge::Pull { head: "topic".to_owned(), ..like }));
+        let of_a_stranger = frognano_bot::demo::forge::Pull { head: "topic".to_owned(), ..like };
+        let become_one = |repository: &mut frognano_bot::demo::forge::Repository| {
+            repository.issues.iter_mut().find(|issue| issue.number == foreign).unwrap().pull = Some(of_a_stranger);
+        };
+        house.forge().with_repository(project::PATH, become_one).unwrap();
         let before = house.said(1).len();
         let by_the_bot = 1;
         say(&house, &service, 1, "helper[bot]", "/frognano retry").await;

@@ -110,14 +110,16 @@ async fn who_set_the_label_is_not_the_only_one_asked() {
 }
 
 #[tokio::test]
-async fn a_label_that_the_forge_does_not_take_is_said_and_the_run_stands() {
+async fn a_pull_request_that_the_forge_does_not_label_is_closed_again() {
     for kind in Kind::ALL {
         let house = House::new(kind).await;
         let (method, path) = if kind == Kind::GitLab { ("PUT", "*/merge_requests/1") } else { ("POST", "*/issues/2/labels") };
         house.forge().fail_next(method, path, 403, 1);
         let (outcome, _service) = outcome_of(&house).await;
-        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
-        assert!(house.pull_requests()[0].comments[0].body.contains("needs-human-review"), "{kind:?}");
+        assert_eq!(outcome.reason(), "forge_failed", "{kind:?}: {outcome:?}");
+        let Outcome::Abandoned { detail, .. } = outcome else { panic!("{kind:?}") };
+        assert!(detail.contains("needs-human-review"), "{kind:?}: {detail}");
+        assert!(!house.pull_requests()[0].open, "{kind:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::{prop, prop_assert, proptest};
 
-use super::{commit_message, ended, marker, pull_request, refusal, title, waiting, working};
+use super::{commit_message, ended, marker, pull_request, refusal, the_label, the_request, title, waiting, working};
 use crate::domain::{Fault, Finding, NoPatch, Outcome, Refusal, Severity, Stage};
 use crate::publish::report::{Report, Tests, Told};
 
@@ -37,11 +37,13 @@ fn every_text(words: &str) -> Vec<String> {
         pull_request(&report, 7),
         title(&words, 7),
         commit_message(&words, 7, "https://git.example.com/o/r/issues/7", "run"),
-        waiting("job", &words, &words),
+        waiting("job", &words, &the_label(&words)),
+        waiting("job", &words, &the_request(&words, None)),
+        working("job", Stage::Proving, &the_request(&words, Some(1))),
     ];
     texts.extend(refusals.map(|why| refusal(why, &words, &words)));
     texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report)));
-    texts.push(working("job", Stage::Agent, &words));
+    texts.push(working("job", Stage::Agent, &the_label(&words)));
     texts
 }
 
