@@ -177,10 +177,11 @@ impl House {
         state.repository(project::PATH).unwrap().issues.iter().filter(|issue| issue.pull.is_some()).cloned().collect()
     }
 
-    /// Does to a pull request what a person would.
+    /// Does to a pull request what a person would; to the issue of this number where there is none.
     pub fn with_pull_request(&self, number: i64, change: impl FnOnce(&mut Issue)) {
         let found = |repository: &mut frognano_bot::demo::forge::Repository| {
-            change(repository.issues.iter_mut().find(|issue| issue.number == number && issue.pull.is_some()).unwrap());
+            let with_number = repository.issues.iter_mut().filter(|issue| issue.number == number);
+            change(with_number.max_by_key(|issue| issue.pull.is_some()).unwrap());
         };
         self.forge().with_repository(project::PATH, found).unwrap();
     }

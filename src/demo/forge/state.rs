@@ -257,7 +257,7 @@ impl Repository {
     }
 
     fn position(&self, number: i64) -> Option<usize> {
-        let with_number = self.issues.iter().enumerate().filter(|(_, issue)| issue.number == number && !issue.gone);
+        let with_number = self.issues.iter().enumerate().filter(|(_, issue)| issue.number == number);
         with_number.min_by_key(|(_, issue)| issue.pull.is_some()).map(|(position, _)| position)
     }
 }
@@ -382,7 +382,7 @@ impl State {
 
     pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
         let issue = self.repositories[repository].position(number)?;
-        Some(Spot { repository, issue })
+        (!self.repositories[repository].issues[issue].gone).then_some(Spot { repository, issue })
     }
 
     pub(super) fn at(&self, spot: Spot) -> (&Repository, &Issue) {
