@@ -37,7 +37,8 @@ def verdict(expected, status, printed, out, repo, work):
     same("the proof", report.get("proof"), expected["proof"])
     same("the command", tests.get("command"), expected["command"])
     same("the files", [row[0] for row in report.get("files", [])], expected["files"])
-    same("the findings", report.get("findings"), [])
+    findings = [[finding.get("severity"), finding.get("rule"), finding.get("path")] for finding in report.get("findings") or []]
+    same("the findings", findings, [["flag", *flag] for flag in expected.get("flags", [])])
     for when, counted in (("before", before), ("after", after)):
         for name in COUNTS:
             low, high = as_range(expected[when][name])
