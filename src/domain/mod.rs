@@ -4,6 +4,7 @@
 
 mod check;
 mod event;
+mod evidence;
 mod explanation;
 mod hidden;
 mod issue;
@@ -16,6 +17,7 @@ mod test_run;
 
 pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
+pub use evidence::{Evidence, Hunk};
 pub use explanation::Explanation;
 pub use hidden::without_hidden;
 pub use issue::{Issue, IssueText, same_label};

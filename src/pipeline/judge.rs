@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{BlobMode, ChangedFile, Severity, Stage, TestRun};
+use crate::domain::{BlobMode, ChangedFile, Finding, Severity, Stage, TestRun};
 use crate::git::Tree;
 use crate::guard::{self, Base, GuardedPatch, Limits};
 use crate::leaf::Preset;
@@ -13,7 +13,7 @@ use crate::sandbox::Sandbox;
 use crate::verify::detect::{TreeFiles, detect};
 use crate::verify::policy::{RepoPolicy, RunLimits};
 use crate::verify::restore::clean_room;
-use crate::verify::{self, TestCommand, TestOutcome};
+use crate::verify::{self, Judgement, TestCommand, TestOutcome};
 
 use super::{Candidate, Start, Stop, Work, agent, sandboxed};
 
@@ -93,19 +93,10 @@ pub(super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rul
     Ok(())
 }
 
-/// Asks the rules. What they flag is told; what they refuse ends the run.
-pub(super) async fn guard(work: &mut Work<'_>, start: &Start, rules: &Rules, changed: Vec<ChangedFile>) -> Result<GuardedPatch, Stop> {
+/// Asks the rules: the patch with what they flag, or all that they found where they refuse it.
+pub(super) async fn guard(start: &Start, rules: &Rules, changed: Vec<ChangedFile>) -> Result<Result<GuardedPatch, Vec<Finding>>, Stop> {
     let base = base_of(start).await?;
-    match guard::check(changed, &rules.limits, &base) {
-        Ok(patch) => {
-            work.report.findings.extend(patch.flags().iter().cloned());
-            Ok(patch)
-        }
-        Err(findings) => {
-            work.report.findings.extend(findings);
-            Err(refused_by_findings(work))
-        }
-    }
+    Ok(guard::check(changed, &rules.limits, &base))
 }
 
 /// What the rules want to know of base beside the changed files.
@@ -141,8 +132,8 @@ pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rule
     Ok(())
 }
 
-/// Compares what the tests said and refuses a patch that breaks what passed, or that the tests can't speak for any more.
-pub(super) fn verdict(work: &mut Work<'_>) -> Result<(), Stop> {
+/// Compares what the tests said before and after.
+pub(super) fn verdict(work: &Work<'_>) -> Judgement {
     let outcome = |kept: &Result<TestRun, String>| match kept {
         Ok(run) => TestOutcome::Ran(run.clone()),
         Err(why) => TestOutcome::Unavailable(why.clone()),
@@ -150,18 +141,34 @@ pub(super) fn verdict(work: &mut Work<'_>) -> Result<(), Stop> {
     let before = work.checkpoint.tests_before.as_ref().map(outcome);
     let nothing = || TestOutcome::Unavailable("no command that runs the tests was found".to_owned());
     let after = work.checkpoint.tests_after.as_ref().map_or_else(nothing, outcome);
-    let judgement = verify::judge(before.as_ref(), &after);
-    work.report.proof = Some(judgement.proof.name().to_owned());
-    work.report.comparison = judgement.comparison;
-    work.report.findings.extend(judgement.findings);
-    let refused = work.report.findings.iter().any(|finding| finding.severity == Severity::Refuse);
-    if refused { Err(refused_by_findings(work)) } else { Ok(()) }
+    verify::judge(before.as_ref(), &after)
 }
 
-fn refused_by_findings(work: &Work<'_>) -> Stop {
-    let first = work.report.findings.iter().find(|finding| finding.severity == Severity::Refuse);
+/// Tells what the rules found; the run ends where one refuses.
+pub(super) fn weigh(work: &mut Work<'_>, findings: Vec<Finding>) -> Result<(), Stop> {
+    let refused = findings.iter().any(|finding| finding.severity == Severity::Refuse);
+    if refused {
+        return Err(refuse(work, findings));
+    }
+    work.report.findings.extend(findings);
+    Ok(())
+}
+
+/// Tells why the patch is refused, by the first rule that does so.
+pub(super) fn refuse(work: &mut Work<'_>, findings: Vec<Finding>) -> Stop {
+    let first = findings.iter().find(|finding| finding.severity == Severity::Refuse);
     let (rule, why) = first.map_or(("unknown", "a rule refused the patch"), |finding| (finding.rule.as_str(), finding.why.as_str()));
-    Stop::refused(rule, format!("the patch is not proposed: {why}"))
+    let stop = Stop::refused(rule, format!("the patch is not proposed: {why}"));
+    work.report.findings.extend(findings);
+    stop
+}
+
+/// Tells what the tests show; the run ends where they refuse the patch.
+pub(super) fn weigh_tests(work: &mut Work<'_>, judgement: Judgement) -> Result<(), Stop> {
+    work.report.proof = Some(judgement.proof.name().to_owned());
+    work.report.comparison = judgement.comparison;
+    work.report.evidence = judgement.evidence;
+    weigh(work, judgement.findings)
 }
 
 /// Runs the tests, until they end, their time is over or the run is cancelled.

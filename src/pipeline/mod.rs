@@ -220,10 +220,14 @@ pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, St
     let rules = judge::rules(work, start).await?;
     judge::tests_before(work, start, &rules).await?;
     let changed = agent::changed_files(work, start, &rules.preset).await?;
-    let patch = judge::guard(work, start, &rules, changed).await?;
+    let patch = match judge::guard(start, &rules, changed).await? {
+        Ok(patch) => patch,
+        Err(findings) => return Err(judge::refuse(work, findings)),
+    };
+    judge::weigh(work, patch.flags().to_vec())?;
     let candidate = agent::commit(work, start, patch).await?;
     judge::tests_after(work, start, &rules, &candidate).await?;
-    judge::verdict(work)?;
+    judge::weigh_tests(work, judge::verdict(work))?;
     Ok(candidate)
 }
 

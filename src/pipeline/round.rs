@@ -23,11 +23,15 @@ async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Cand
     let changed = agent::changed_files(work, head, &rules.preset).await?;
     let commit = agent::commit_files(work, head, &changed).await?;
     let whole = changes::between(&base.mirror, &base.tree, &base.mirror.tree(&commit).await?).await?;
-    let patch = judge::guard(work, base, &rules, whole).await?;
+    let patch = match judge::guard(base, &rules, whole).await? {
+        Ok(patch) => patch,
+        Err(findings) => return Err(judge::refuse(work, findings)),
+    };
+    judge::weigh(work, patch.flags().to_vec())?;
     agent::keep_candidate(work, base, &commit).await?;
     let candidate = Candidate { patch, commit };
     judge::tests_after(work, base, &rules, &candidate).await?;
-    judge::verdict(work)?;
+    judge::weigh_tests(work, judge::verdict(work))?;
     Ok(candidate)
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Comparison, Finding, Outcome, TestResult, TestRun};
+use crate::domain::{Comparison, Evidence, Finding, Outcome, TestResult, TestRun};
 
 /// What is known of a run when it ends. What was not done is null.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -26,10 +26,12 @@ pub struct Report {
     pub tests: Tests,
     /// What the rules say.
     pub findings: Vec<Finding>,
-    /// fixed, consistent or unproved.
+    /// proved, fixed, consistent or unproved.
     pub proof: Option<String>,
     /// What changed from test to test.
     pub comparison: Option<Comparison>,
+    /// The facts behind the proof.
+    pub evidence: Evidence,
     /// What was tried against the sandbox's walls.
     pub sandbox: Option<serde_json::Value>,
     /// The paths that the patch touches: path, lines added, lines removed.

@@ -3,12 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::run::TestOutcome;
-use crate::domain::{Comparison, Finding, Severity, TestResult, TestRun};
+use crate::domain::{Comparison, Evidence, Finding, Severity, TestResult, TestRun};
 
 /// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
+    /// A new or changed test of the patch fails without its source changes and passes with them, every time, and none broke.
+    Proved,
     /// A test that failed at base passes now, and none broke.
     Fixed,
     /// No test broke; none shows that anything is better.
@@ -22,6 +24,7 @@ impl Proof {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Proved => "proved",
             Self::Fixed => "fixed",
             Self::Consistent => "consistent",
             Self::Unproved => "unproved",
@@ -38,6 +41,8 @@ pub struct Judgement {
     pub proof: Proof,
     /// The two runs test by test, where both have a result for each test.
     pub comparison: Option<Comparison>,
+    /// The facts behind it.
+    pub evidence: Evidence,
 }
 
 impl Judgement {
@@ -48,11 +53,21 @@ impl Judgement {
     }
 
     fn refused(rule: &str, why: String) -> Self {
-        Self { findings: vec![finding(rule, Severity::Refuse, why)], proof: Proof::Unproved, comparison: None }
+        Self {
+            findings: vec![finding(rule, Severity::Refuse, why)],
+            proof: Proof::Unproved,
+            comparison: None,
+            evidence: Evidence::default(),
+        }
     }
 
     fn unproved(why: &str) -> Self {
-        Self { findings: vec![finding("tests-unproved", Severity::Flag, why.to_owned())], proof: Proof::Unproved, comparison: None }
+        Self {
+            findings: vec![finding("tests-unproved", Severity::Flag, why.to_owned())],
+            proof: Proof::Unproved,
+            comparison: None,
+            evidence: Evidence::default(),
+        }
     }
 }
 
@@ -115,11 +130,11 @@ fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
     let judgement = if !comparison.broken.is_empty() {
         Judgement::refused(REGRESSED, format!("tests that passed at base do not pass on the patch: {}", listed(&comparison.broken)))
     } else if !comparison.fixed.is_empty() {
-        Judgement { findings: Vec::new(), proof: Proof::Fixed, comparison: None }
+        Judgement { findings: Vec::new(), proof: Proof::Fixed, comparison: None, evidence: Evidence::default() }
     } else if is.count(TestResult::Passed) == 0 {
         Judgement::unproved("no test passes, neither at base nor on the patch")
     } else {
-        Judgement { findings: Vec::new(), proof: Proof::Consistent, comparison: None }
+        Judgement { findings: Vec::new(), proof: Proof::Consistent, comparison: None, evidence: Evidence::default() }
     };
     Judgement { comparison: Some(comparison), ..judgement }
 }
@@ -133,7 +148,7 @@ fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
             let why =
                 if was_green { "they end well at base and on the patch" } else { "they ended badly at base and end well on the patch" };
             let flag = finding("tests-by-exit-status", Severity::Flag, format!("{ONLY}: {why}"));
-            Judgement { findings: vec![flag], proof: Proof::Consistent, comparison: None }
+            Judgement { findings: vec![flag], proof: Proof::Consistent, comparison: None, evidence: Evidence::default() }
         }
     }
 }
