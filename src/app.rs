@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::config::{Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::domain::{Clock, Ids, SystemClock};
@@ -107,7 +109,8 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         }
     };
     let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
-    let store = Store::open(&database(file)).await.map_err(|error| one(format!("[service] database: {error}")))?;
+    let address = database(file, config.database_password.as_ref()).map_err(one)?;
+    let store = Store::open(address.expose_secret()).await.map_err(|error| one(format!("[service] database: {error}")))?;
     let listen = &file.service.listen;
     let listener = TcpListener::bind(listen).await.map_err(|error| one(format!("[service] listen: {listen}: {error}")))?;
     let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
@@ -207,8 +210,16 @@ pub async fn assemble(
     Ok(Parts { mirrors, sandboxes, model, clock, settings })
 }
 
-fn database(file: &File) -> String {
-    file.service.database.clone().unwrap_or_else(|| format!("sqlite://{}", file.service.data.join("frognano.sqlite").display()))
+/// The database's address, with its password in it.
+fn database(file: &File, password: Option<&SecretString>) -> Result<SecretString, String> {
+    let Some(address) = &file.service.database else {
+        return Ok(format!("sqlite://{}", file.service.data.join("frognano.sqlite").display()).into());
+    };
+    let Some(password) = password else { return Ok(address.clone().into()) };
+    let mut url = Url::parse(address).map_err(|error| format!("[service] database: {error}"))?;
+    url.set_password(Some(password.expose_secret()))
+        .map_err(|()| "[service] database: names no server to give the password to".to_owned())?;
+    Ok(String::from(url).into())
 }
 
 fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {
@@ -261,16 +272,21 @@ pub(crate) fn model_settings(file: &File) -> model::Settings {
     }
 }
 
-/// The addresses that the service itself reaches, the forges and the model: a sandbox must prove that it does not.
+/// Where PostgreSQL listens when nothing else is said.
+const POSTGRES_PORT: u16 = 5432;
+
+/// The addresses that the service itself reaches, the forges, the model and the database: a sandbox must prove that it does not.
 async fn reachable_for_us(file: &File) -> Vec<Target> {
     let urls = file
         .forges
         .iter()
         .flat_map(|forge| [forge.url.clone(), forge.service_url().clone(), forge.api_base()])
-        .chain([file.model.url.clone()]);
+        .chain([file.model.url.clone()])
+        .chain(file.service.database.as_deref().and_then(|database| Url::parse(database).ok()));
     let mut targets = Vec::new();
     for url in urls {
-        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
+        let port = url.port_or_known_default().or_else(|| url.scheme().starts_with("postgres").then_some(POSTGRES_PORT));
+        let (Some(host), Some(port)) = (url.host_str(), port) else { continue };
         match tokio::net::lookup_host((host.trim_matches(['[', ']']), port)).await {
             Ok(addresses) => targets.extend(addresses.map(|address| address.to_string())),
             Err(error) => tracing::warn!(host, %error, "the name can't be looked up, so sandboxes are not tested against it"),

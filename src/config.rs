@@ -25,6 +25,8 @@ pub struct Config {
     pub forges: Vec<ForgeSecrets>,
     /// The model's key, where one is configured.
     pub model_key: Option<SecretString>,
+    /// The database's password, where one is configured.
+    pub database_password: Option<SecretString>,
 }
 
 /// One forge's secrets.
@@ -84,8 +86,10 @@ pub struct Service {
     pub listen: String,
     /// The folder for the database, mirrors and records.
     pub data: PathBuf,
-    /// The database; by default a SQLite file in `data`.
+    /// The database: `sqlite://` and a file, by default one in `data`, or `postgres://user@host/name`.
     pub database: Option<String>,
+    /// The password of the PostgreSQL database.
+    pub database_password: Option<SecretSource>,
     /// The name of this worker; the same after a restart.
     pub worker: String,
     /// How many jobs run at once.
@@ -116,6 +120,7 @@ impl Default for Service {
             listen: "127.0.0.1:8087".to_owned(),
             data: PathBuf::from("frognano-data"),
             database: None,
+            database_password: None,
             worker: "worker".to_owned(),
             concurrency: 2,
             lease_seconds: 60,

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
+# FROGNANO_TEST_POSTGRES_URL=ADDRESS of an administrator: the stories use that server in place of one of their own.
 # FROGNANO_TEST_LLAMA=FOLDER, made by tests/llama/install.sh: also the stories of a small real model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,6 +9,7 @@ bash deploy/install-needs.sh \
   "git=git=the tests clone and push for real" \
   "bwrap=bubblewrap=the tests run the real sandbox" \
   "python3=python3=the tests run real Python test suites" \
+  "pg_createcluster=postgresql=the stories of the database run on a PostgreSQL of their own too" \
   "cc=build-essential=links the programs"
 for component in rustfmt clippy; do
   cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
@@ -22,8 +24,17 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 flags="CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_RUSTFLAGS"
 env "$flags=-C target-feature=+crt-static" cargo build --locked --release --no-default-features --bin frognano-tools --target "$host"
 export FROGNANO_TOOLS="$PWD/target/$host/release/frognano-tools"
+if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
+  postgres=$(mktemp -d /tmp/frognano-postgres.XXXXXX)
+  trap 'tests/postgres/down "$postgres"' EXIT
+  FROGNANO_TEST_POSTGRES_URL=$(tests/postgres/up "$postgres")
+  export FROGNANO_TEST_POSTGRES_URL
+fi
 # By themselves: a model that computes would disturb the stories that measure time.
 step "tests";   env -u FROGNANO_TEST_LLAMA cargo test --locked "$@"
+step "stories of the whole service, with PostgreSQL in place of SQLite"
+FROGNANO_TEST_DATABASE=postgres env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- \
+  main_job:: crashes:: nothing_missed:: nothing_twice:: commands:: revise:: stopping::
 if [ -n "${FROGNANO_TEST_LLAMA:-}" ]; then
   step "stories of a real model"; cargo test --locked --test stories llama::
 fi

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{forge, model_endpoint, model_settings, reachable_for_us, sandboxes};
+use secrecy::ExposeSecret as _;
+
 use crate::config::Config;
 use crate::domain::{Check, Checks, Clock, RepoRef, SystemClock};
 use crate::forge::{Examination, OwnAccounts};
@@ -49,7 +51,14 @@ async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
         checks.fail("opens", format!("[service] data: {}: can't be made: {error}", data.display()));
         return Vec::new();
     }
-    let store = match Store::open(&super::database(&config.file)).await {
+    let address = match super::database(&config.file, config.database_password.as_ref()) {
+        Ok(address) => address,
+        Err(why) => {
+            checks.fail("opens", why);
+            return Vec::new();
+        }
+    };
+    let store = match Store::open(address.expose_secret()).await {
         Ok(store) => store,
         Err(error) => {
             checks.fail("opens", format!("[service] database: {error}"));

@@ -26,8 +26,21 @@ impl File {
         demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
         demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());
         if let Some(database) = &service.database {
-            demand(database.starts_with("sqlite:"), "[service] database: only sqlite:// is supported".to_owned());
+            let shared = database.strip_prefix("postgres://").or_else(|| database.strip_prefix("postgresql://"));
+            demand(
+                shared.is_some() || database.starts_with("sqlite:"),
+                "[service] database: sqlite:// and a file, or postgres://user@host/name".to_owned(),
+            );
+            let told = shared.and_then(|rest| rest.split(['/', '?']).next()?.rsplit_once('@')).is_some_and(|(user, _)| user.contains(':'));
+            demand(
+                !told && !database.contains("password="),
+                "[service] database: a password stands in the address; name its place by database_password instead".to_owned(),
+            );
         }
+        demand(
+            service.database_password.is_none() || service.database.as_deref().is_some_and(|database| database.starts_with("postgres")),
+            "[service] database_password: only a postgres:// database has one".to_owned(),
+        );
         for (at, forge) in self.forges.iter().enumerate() {
             let place = format!("[[forge]] {:?}", forge.name);
             let plain =

@@ -28,17 +28,15 @@ impl Config {
             complaints.push("[[forge]]: none; the service needs one to serve".to_owned());
         }
         let forges = file.forges.iter().map(|forge| read_secrets(forge, folder, &mut complaints)).collect::<Vec<_>>();
-        let model_key = file.model.key.as_ref().and_then(|source| match source.read(folder) {
-            Ok(key) => Some(key),
-            Err(why) => {
-                complaints.push(format!("[model] key: {why}"));
-                None
-            }
-        });
+        let mut read = |source: &Option<SecretSource>, place: &str| {
+            source.as_ref().and_then(|source| source.read(folder).map_err(|why| complaints.push(format!("{place}: {why}"))).ok())
+        };
+        let model_key = read(&file.model.key, "[model] key");
+        let database_password = read(&file.service.database_password, "[service] database_password");
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key })
+        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password })
     }
 }
 

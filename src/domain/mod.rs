@@ -32,6 +32,10 @@ pub use test_run::{Comparison, TestCase, TestResult, TestRun};
 pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
+    /// Whether it is the clock of this machine, which another machine's need not agree with.
+    fn is_of_this_machine(&self) -> bool {
+        false
+    }
 }
 
 /// The clock of the machine.
@@ -43,6 +47,10 @@ impl Clock for SystemClock {
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        true
     }
 }
 

@@ -6,7 +6,7 @@
 
 use sqlx::Row as _;
 
-use super::{Store, StoreError};
+use super::{Alone, Store, StoreError, plain};
 use crate::domain::{Clock, Event, Ids, RepoRef, ReviewState, Verb};
 
 /// Something that is asked.
@@ -33,21 +33,21 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn next_ask(&self, owner: &str, lease_ms: i64, clock: &dyn Clock) -> Result<Option<Ask>, StoreError> {
-        let now = clock.now_ms();
+        let now = self.lease_time(clock).await?;
+        let mut transaction = self.alone(Alone::Asks).await?;
         let row = sqlx::query(
             "update asks set not_before_ms = $1, owner = $2, tries = tries + 1 where id = \
              (select id from asks a where state = 'open' and not_before_ms <= $3 and not exists \
-             (select 1 from asks b where b.state = 'open' and b.owner is not null and b.not_before_ms > $4 and b.id <> a.id \
+             (select 1 from asks b where b.state = 'open' and b.owner is not null and b.not_before_ms > $3 and b.id <> a.id \
              and b.forge = a.forge and b.repo_id = a.repo_id and b.issue = a.issue) order by asked_ms, id limit 1) \
-             and state = 'open' and not_before_ms <= $5 returning id, forge, repo_id, repo_path, issue, event, asked_ms, tries, told",
+             and state = 'open' and not_before_ms <= $3 returning id, forge, repo_id, repo_path, issue, event, asked_ms, tries, told",
         )
         .bind(now + lease_ms)
         .bind(owner)
         .bind(now)
-        .bind(now)
-        .bind(now)
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         row.map(|row| ask(&row)).transpose()
     }
 
@@ -57,7 +57,7 @@ impl Store {
     /// When the database fails.
     pub async fn end_ask(&self, ask: &Ask, answer: &str) -> Result<(), StoreError> {
         sqlx::query("update asks set state = 'done', answer = $1, owner = null where id = $2 and told = $3")
-            .bind(answer)
+            .bind(plain(answer))
             .bind(&ask.id)
             .bind(ask.told)
             .execute(&self.pool)
@@ -71,8 +71,8 @@ impl Store {
     /// When the database fails.
     pub async fn put_off_ask(&self, ask: &Ask, delay_ms: i64, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
         sqlx::query("update asks set not_before_ms = $1, answer = $2, owner = null where id = $3 and told = $4")
-            .bind(clock.now_ms() + delay_ms)
-            .bind(why)
+            .bind(self.lease_time(clock).await? + delay_ms)
+            .bind(plain(why))
             .bind(&ask.id)
             .bind(ask.told)
             .execute(&self.pool)
@@ -147,7 +147,7 @@ pub(super) async fn write(
     .bind(id)
     .bind(&repo.forge)
     .bind(&repo.id)
-    .bind(&repo.path)
+    .bind(plain(&repo.path))
     .bind(event.trigger.as_ref().map_or(0, |trigger| trigger.number))
     .bind(event.verb.name())
     .bind(act(event, id))

@@ -2,7 +2,7 @@
 
 use crate::domain::{Clock, Event, Explanation, Ids, Origin, RepoRef, Trigger, Verb};
 
-use super::{Store, StoreError, asks};
+use super::{Store, StoreError, asks, plain};
 use sqlx::Row as _;
 
 /// Stands in the place of the verb for a delivery that can't be read and so is ignored.
@@ -60,17 +60,17 @@ impl Store {
         )
         .bind(&id)
         .bind(delivery.forge)
-        .bind(delivery.delivery)
-        .bind(delivery.event)
+        .bind(plain(delivery.delivery))
+        .bind(plain(delivery.event))
         .bind(now)
-        .bind(delivery.body)
+        .bind(plain(delivery.body))
         .bind(verb)
-        .bind(explained.why)
+        .bind(plain(&explained.why))
         .bind(trigger.map(|trigger| trigger.repo.id.clone()))
         .bind(trigger.map(|trigger| trigger.number))
         .bind(asked)
-        .bind(explained.repository)
-        .bind(explained.actor)
+        .bind(explained.repository.as_deref().map(plain))
+        .bind(explained.actor.as_deref().map(plain))
         .execute(&mut *transaction)
         .await?;
         if inserted.rows_affected() == 0 {
@@ -164,7 +164,7 @@ async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, rep
     )
     .bind(&repo.forge)
     .bind(&repo.id)
-    .bind(&repo.path)
+    .bind(plain(&repo.path))
     .execute(&mut **transaction)
     .await?;
     Ok(())
@@ -191,18 +191,17 @@ pub(super) async fn insert_job(
     let inserted = sqlx::query(
         "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
          lease_until_ms, fence, leases, checkpoint, origin_key, origin) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, $10, 0, 0, 0, '{}', $11, $12) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, 0, 0, 0, 0, '{}', $10, $11) \
          on conflict (forge, repo_id, issue) where state <> 'done' do nothing",
     )
     .bind(new.id)
     .bind(&trigger.repo.forge)
     .bind(&trigger.repo.id)
-    .bind(&trigger.repo.path)
+    .bind(plain(&trigger.repo.path))
     .bind(trigger.number)
-    .bind(&trigger.url)
-    .bind(&trigger.title)
-    .bind(&trigger.body)
-    .bind(now_ms)
+    .bind(plain(&trigger.url))
+    .bind(plain(&trigger.title))
+    .bind(plain(&trigger.body))
     .bind(now_ms)
     .bind(new.origin.map(|origin| origin.key.as_str()))
     .bind(origin)

@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
 
 use super::deliveries::take_over_waiting;
-use super::{Store, StoreError};
+use super::{Store, StoreError, plain};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +105,10 @@ pub enum Which {
     New,
 }
 
+/// What makes a job due, at the time `$4`: each is found by an index of its own.
+const LEASE_IS_OVER: &str = "state = 'running' and lease_until_ms < $4";
+const WAITS: &str = "state = 'queued' and not_before_ms <= $4";
+
 impl Store {
     /// Takes the next job: one that waits in the queue, or one whose worker let its lease run out.
     ///
@@ -118,26 +122,27 @@ impl Store {
         clock: &dyn Clock,
         ids: &dyn Ids,
     ) -> Result<Option<Claimed>, StoreError> {
-        let now = clock.now_ms();
-        let row = sqlx::query(
-            "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
-             run = coalesce(run, $3) \
-             where id = (select id from jobs where ((state = 'queued' and not_before_ms <= $4) or (state = 'running' and lease_until_ms < $5)) \
-             and (episode is null or $8 = 1) order by queued_ms, id limit 1) \
-             and ((state = 'queued' and not_before_ms <= $6) or (state = 'running' and lease_until_ms < $7)) \
-             returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
-        )
-        .bind(owner)
-        .bind(now + lease_ms)
-        .bind(ids.next())
-        .bind(now)
-        .bind(now)
-        .bind(now)
-        .bind(now)
-        .bind(i64::from(which == Which::Any))
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| claimed(&row)).transpose()
+        let now = self.lease_time(clock).await?;
+        for due in [LEASE_IS_OVER, WAITS] {
+            let row = sqlx::query(sqlx::AssertSqlSafe(format!(
+                "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
+                 run = coalesce(run, $3) \
+                 where id = (select id from jobs where {due} and (episode is null or $5 = 1) order by queued_ms, id limit 1{}) and {due} \
+                 returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
+                self.one_each()
+            )))
+            .bind(owner)
+            .bind(now + lease_ms)
+            .bind(ids.next())
+            .bind(now)
+            .bind(i64::from(which == Which::Any))
+            .fetch_optional(&self.pool)
+            .await?;
+            if let Some(row) = row {
+                return claimed(&row).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Ends the leases that this worker held before it was restarted, so that its jobs need not wait for them to run out.
@@ -157,7 +162,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::LeaseLost`] when another worker has the job: stop at once.
     pub async fn heartbeat(&self, lease: &Lease, lease_ms: i64, clock: &dyn Clock) -> Result<(), StoreError> {
-        let until = clock.now_ms() + lease_ms;
+        let until = self.lease_time(clock).await? + lease_ms;
         let query = sqlx::query("update jobs set lease_until_ms = $1 where id = $2 and fence = $3").bind(until);
         fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
     }
@@ -188,7 +193,7 @@ impl Store {
     pub async fn name_episode(&self, lease: &Lease, episode: &str, requested_by: &str) -> Result<(), StoreError> {
         let result = sqlx::query("update jobs set episode = $1, requested_by = $2 where id = $3 and fence = $4 and state = 'running'")
             .bind(episode)
-            .bind(requested_by)
+            .bind(plain(requested_by))
             .bind(&lease.job.0)
             .bind(lease.fence)
             .execute(&self.pool)
@@ -227,7 +232,7 @@ impl Store {
              where id = $4 and fence = $5 and state = 'running'",
         )
         .bind(stage.name())
-        .bind(clock.now_ms() + delay_ms)
+        .bind(self.lease_time(clock).await? + delay_ms)
         .bind(i64::from(!counts));
         fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
     }
@@ -257,9 +262,9 @@ impl Store {
              where id = $6 and fence = $7 and state = 'running'",
         )
         .bind(outcome.name())
-        .bind(outcome.reason())
-        .bind(detail)
-        .bind(report)
+        .bind(plain(&outcome.reason()))
+        .bind(plain(&detail))
+        .bind(plain(report))
         .bind(now)
         .bind(&lease.job.0)
         .bind(lease.fence)

@@ -2,7 +2,7 @@
 //!
 //! What must hold: a verified delivery is a row before it is answered, and its job is inserted in the same transaction; unique keys do the
 //! de-duplication; each write of a worker is fenced by its [`Lease`], so that a worker that lost its lease can change nothing any more.
-//! The SQL is the same for SQLite and PostgreSQL.
+//! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
 mod asks;
 mod deliveries;
@@ -11,8 +11,12 @@ mod lease;
 mod repositories;
 mod standing;
 
-use sqlx::AnyPool;
+use std::time::Duration;
+
 use sqlx::any::AnyPoolOptions;
+use sqlx::{AnyPool, Row as _};
+
+use crate::domain::Clock;
 
 pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
@@ -58,27 +62,31 @@ impl From<sqlx::Error> for StoreError {
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: AnyPool,
+    /// Several machines may work on it: it is PostgreSQL.
+    is_shared: bool,
 }
 
 impl Store {
     /// Opens the database and brings its tables up to date; data is kept.
     ///
-    /// `url` is `sqlite:///path/to/file` (made when it is missing; write-ahead log, every commit on the disk before it is answered).
+    /// `url` is `sqlite:///path/to/file` (made when it is missing; write-ahead log, every commit on the disk before it is answered) or
+    /// `postgres://user:password@host/name?sslmode=verify-full&sslrootcert=/path` (PostgreSQL 12 or newer). Services that open one PostgreSQL
+    /// database at once bring its tables up to date one after the other.
     ///
     /// # Errors
     /// When the database can't be opened, or was written by a newer version of the service.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let sqlite = url.starts_with("sqlite:");
-        let url = if sqlite && !url.contains('?') { format!("{url}?mode=rwc") } else { url.to_owned() };
+        let is_shared = url.starts_with("postgres:") || url.starts_with("postgresql:");
+        let url = if !is_shared && !url.contains('?') { format!("{url}?mode=rwc") } else { url.to_owned() };
+        let settings = if is_shared { POSTGRES } else { SQLITE };
         let pool = AnyPoolOptions::new()
-            .max_connections(8)
+            .max_connections(if is_shared { 16 } else { 8 })
+            .acquire_timeout(Duration::from_secs(10))
             .after_connect(move |connection, _| {
                 Box::pin(async move {
-                    if sqlite {
-                        for pragma in ["pragma busy_timeout = 10000", "pragma journal_mode = wal", "pragma synchronous = full"] {
-                            sqlx::query(pragma).execute(&mut *connection).await?;
-                        }
+                    for setting in settings {
+                        sqlx::query(*setting).execute(&mut *connection).await?;
                     }
                     Ok(())
                 })
@@ -86,7 +94,7 @@ impl Store {
             .connect(&url)
             .await?;
         MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(Self { pool })
+        Ok(Self { pool, is_shared })
     }
 
     /// Whether the database answers.
@@ -102,4 +110,50 @@ impl Store {
     pub async fn close(&self) {
         self.pool.close().await;
     }
+
+    /// The time by which leases run out: where several machines share the database its own, so that theirs need not agree.
+    async fn lease_time(&self, clock: &dyn Clock) -> Result<i64, StoreError> {
+        if !(self.is_shared && clock.is_of_this_machine()) {
+            return Ok(clock.now_ms());
+        }
+        let row = sqlx::query("select cast(extract(epoch from clock_timestamp()) * 1000 as bigint) as now").fetch_one(&self.pool).await?;
+        Ok(row.try_get("now")?)
+    }
+
+    /// A transaction that no other of its kind runs beside. (SQLite has one writer anyway; its lock is taken by the first write.)
+    async fn alone(&self, kind: Alone) -> Result<sqlx::Transaction<'_, sqlx::Any>, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        if self.is_shared {
+            sqlx::query("select pg_advisory_xact_lock($1)").bind(kind as i64).execute(&mut *transaction).await?;
+        }
+        Ok(transaction)
+    }
+
+    /// Ends a query that chooses one row to take: where workers choose at the same time, each gets another.
+    const fn one_each(&self) -> &'static str {
+        if self.is_shared { " for update skip locked" } else { "" }
+    }
 }
+
+/// What is read and written by one at a time; the numbers are the names of its locks.
+#[derive(Debug, Clone, Copy)]
+enum Alone {
+    Asks = 0x6672_0001,
+    Comments = 0x6672_0002,
+}
+
+/// What people on the forge write, as PostgreSQL can keep it: it knows no NUL.
+fn plain(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+const SQLITE: &[&str] = &["pragma busy_timeout = 10000", "pragma journal_mode = wal", "pragma synchronous = full"];
+
+/// A statement or an open transaction that hangs frees its rows; every commit is on the disk before it is answered.
+const POSTGRES: &[&str] = &[
+    "set application_name = 'frognano-bot'",
+    "set statement_timeout = '30s'",
+    "set lock_timeout = '15s'",
+    "set idle_in_transaction_session_timeout = '30s'",
+    "set synchronous_commit = on",
+];

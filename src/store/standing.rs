@@ -4,7 +4,7 @@ use sqlx::Row as _;
 
 use super::deliveries::{NewJob, insert_job, take_over_waiting};
 use super::lease::Checkpoint;
-use super::{Lease, Store, StoreError};
+use super::{Alone, Lease, Store, StoreError, plain};
 use crate::domain::{Cancel, Clock, Ids, IssueText, Origin, RepoRef, Trigger};
 
 /// A job as commands and reviews see it.
@@ -198,8 +198,8 @@ impl Store {
             "update jobs set state = 'done', stage = 'done', outcome = 'cancelled', reason = $1, detail = $2, done_ms = $3 \
              where id = $4 and state = 'queued'",
         )
-        .bind(why)
-        .bind(why)
+        .bind(plain(why))
+        .bind(plain(why))
         .bind(now)
         .bind(&job.id)
         .execute(&mut *transaction)
@@ -232,7 +232,8 @@ impl Store {
     pub async fn may_comment(&self, repo: &RepoRef, number: i64, most: i64, clock: &dyn Clock) -> Result<bool, StoreError> {
         const HOUR_MS: i64 = 60 * 60 * 1000;
         let now = clock.now_ms();
-        sqlx::query("delete from comments where written_ms <= $1").bind(now - HOUR_MS).execute(&self.pool).await?;
+        let mut transaction = self.alone(Alone::Comments).await?;
+        sqlx::query("delete from comments where written_ms <= $1").bind(now - HOUR_MS).execute(&mut *transaction).await?;
         let counted = sqlx::query(
             "insert into comments (forge, repo_id, issue, written_ms) \
              select cast($1 as text), cast($2 as text), cast($3 as bigint), cast($4 as bigint) \
@@ -246,8 +247,9 @@ impl Store {
         .bind(&repo.id)
         .bind(number)
         .bind(most)
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(counted.rows_affected() == 1)
     }
 }

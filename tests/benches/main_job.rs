@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, dead_code, reason = "a bench may stop at once and say why")]
 
+#[path = "../stories/databases.rs"]
+mod databases;
 #[path = "../stories/house.rs"]
 mod house;
 

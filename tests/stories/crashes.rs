@@ -76,7 +76,7 @@ async fn recovers(house: &House, moment: &str) {
     assert_eq!((open, house.pull_requests().len(), house.branches().len(), house.said(1).len()), (1, 1, 1, 1), "{moment}\n{log}");
     let labels = house.pull_requests()[0].labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
     assert_eq!(labels, ["needs-human-review"], "{moment}");
-    let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+    let database = house.database();
     let jobs = Store::open(&database).await.unwrap().jobs(10).await.unwrap();
     let outcomes = jobs.iter().map(|job| job.outcome.clone().unwrap_or_default()).collect::<Vec<_>>();
     assert_eq!(outcomes, ["proposed"], "{moment}: {jobs:#?}");

@@ -17,6 +17,8 @@ use frognano_bot::worker::{Ended, Worker};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::databases::Database;
+
 pub const SECRET: &str = "the webhook secret of the stories";
 pub const TOKEN: &str = "the-token-of-the-bot-7f3a";
 /// The two faces that differ the most in their words.
@@ -35,6 +37,8 @@ pub struct House {
     settings: String,
     /// Lines for the forge's entry in place of its token.
     entry: Option<String>,
+    /// In place of a file of SQLite, where `FROGNANO_TEST_DATABASE` is `postgres`.
+    server: Option<Database>,
 }
 
 /// The machine's clock, moved on by hand where a story would have to wait.
@@ -86,7 +90,22 @@ impl House {
         project::put_on(&forge, folder.path(), SECRET, TOKEN).unwrap();
         let scripted = Scripted::new(Script::parse(script).unwrap(), restart);
         let (running, model) = (demo::start(forge).await.unwrap(), ModelServer::start(scripted).await.unwrap());
-        Self { running, model, kind, folder, clock: Arc::new(StoryClock(AtomicI64::new(0))), settings: String::new(), entry: None }
+        Self {
+            running,
+            model,
+            kind,
+            folder,
+            clock: Arc::new(StoryClock(AtomicI64::new(0))),
+            settings: String::new(),
+            entry: None,
+            server: server(),
+        }
+    }
+
+    /// The address of the service's database.
+    pub fn database(&self) -> String {
+        let file = || format!("sqlite://{}", self.folder.path().join("data/frognano.sqlite").display());
+        self.server.as_ref().map_or_else(file, |database| database.url.clone())
     }
 
     /// Adds settings to the service's configuration: whole sections in TOML, and `key = value` lines of `[service]` first.
@@ -134,6 +153,10 @@ impl House {
         let sections =
             if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };
         let entry = self.entry.as_deref().unwrap_or_default();
+        let keys = match &self.server {
+            Some(database) => format!("database = {:?}\n{keys}", database.url),
+            None => keys,
+        };
         let text = format!(
             "[service]\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngrace_seconds = 1\n{settings}\n\
              [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\n\
@@ -255,6 +278,15 @@ impl House {
                 })
             );
         }
+    }
+}
+
+/// The kind of database for every house of this run of the stories.
+fn server() -> Option<Database> {
+    match std::env::var("FROGNANO_TEST_DATABASE").as_deref() {
+        Ok("postgres") => Some(Database::postgres().expect("FROGNANO_TEST_DATABASE asks for PostgreSQL")),
+        Ok(other) => panic!("FROGNANO_TEST_DATABASE: {other:?} is not postgres"),
+        Err(_) => None,
     }
 }
 

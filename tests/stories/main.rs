@@ -5,6 +5,7 @@
 mod by_address;
 mod commands;
 mod crashes;
+mod databases;
 mod demo_forge;
 mod doctor;
 mod faces;
@@ -23,6 +24,7 @@ mod main_job;
 mod model_client;
 mod nothing_missed;
 mod nothing_twice;
+mod queue;
 mod recovery;
 mod refusals;
 mod review_calls;

@@ -9,6 +9,7 @@ use frognano_bot::store::{Claimed, Intake, NewDelivery, Store, StoreError, Which
 use frognano_bot::worker::Ended;
 
 use crate::commands::by_another_hook;
+use crate::databases::Database;
 use crate::house::{BOTH, House};
 
 /// A small generator of numbers that are the same in every run of a seed (xorshift).
@@ -77,8 +78,12 @@ async fn claim(store: &Store) -> Option<Claimed> {
 
 #[tokio::test]
 async fn ten_thousand_deliveries_in_any_order_lose_nothing_and_double_nothing() {
-    let folder = tempfile::Builder::new().prefix("twice-").tempdir_in(if cfg!(target_os = "linux") { "/dev/shm" } else { "/tmp" }).unwrap();
-    let store = Store::open(&format!("sqlite://{}", folder.path().join("db.sqlite").display())).await.unwrap();
+    for database in Database::each() {
+        through(&database.open().await).await;
+    }
+}
+
+async fn through(store: &Store) {
     let mut numbers = Numbers(0x0005_DEEC_E66D_u64 ^ 1);
     let (mut labels, mut proposed) = (Labels::default(), BTreeMap::new());
     let mut held: Option<Claimed> = None;
@@ -105,8 +110,8 @@ async fn ten_thousand_deliveries_in_any_order_lose_nothing_and_double_nothing() 
             }
             // The worker takes a job, or ends the one it has.
             3 => match held.take() {
-                Some(claimed) => work(&store, &labels, &claimed, &mut proposed).await,
-                None => held = claim(&store).await,
+                Some(claimed) => work(store, &labels, &claimed, &mut proposed).await,
+                None => held = claim(store).await,
             },
             // Some delivery arrives: for the first time or once more, early or late.
             _ if known.is_empty() => {}
@@ -122,10 +127,10 @@ async fn ten_thousand_deliveries_in_any_order_lose_nothing_and_double_nothing() 
         }
     }
     if let Some(claimed) = held {
-        work(&store, &labels, &claimed, &mut proposed).await;
+        work(store, &labels, &claimed, &mut proposed).await;
     }
-    while let Some(claimed) = claim(&store).await {
-        work(&store, &labels, &claimed, &mut proposed).await;
+    while let Some(claimed) = claim(store).await {
+        work(store, &labels, &claimed, &mut proposed).await;
     }
     let by_deliveries = proposed.len();
     // What was dropped is found by who looks at the labels themselves, twice to be sure that twice is once.
@@ -135,8 +140,8 @@ async fn ten_thousand_deliveries_in_any_order_lose_nothing_and_double_nothing() 
                 store.take_up(&trigger(*number), &act.to_string(), &SystemClock, &TimeIds).await.unwrap();
             }
         }
-        while let Some(claimed) = claim(&store).await {
-            work(&store, &labels, &claimed, &mut proposed).await;
+        while let Some(claimed) = claim(store).await {
+            work(store, &labels, &claimed, &mut proposed).await;
         }
     }
     let wanted = labels.0.iter().filter(|(_, (_, there))| *there).map(|(number, (act, _))| (*number, *act)).collect::<BTreeSet<_>>();

@@ -402,7 +402,7 @@ async fn a_delivery_that_nobody_would_look_at_again_gets_its_job() {
     let clock = frognano_bot::domain::SystemClock;
     assert_eq!(service.store.take_up_waiting(&clock, &frognano_bot::app::TimeIds).await.unwrap(), 0, "its issue has an active job");
     sqlx::any::install_default_drivers();
-    let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+    let database = house.database();
     let pool = sqlx::AnyPool::connect(&database).await.unwrap();
     sqlx::query("update jobs set state = 'done'").execute(&pool).await.unwrap();
     assert_eq!(service.store.take_up_waiting(&clock, &frognano_bot::app::TimeIds).await.unwrap(), 1);

@@ -123,6 +123,38 @@ fn the_annotated_example_is_loaded_and_its_defaults_are_the_defaults() {
 }
 
 #[test]
+fn a_database_on_a_server_has_its_password_in_a_place_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("password"), "p@ss/word").unwrap();
+    let with = |service: &str| Config::parse(&format!("[service]\n{service}\n{ONE_FORGE}"), folder.path()).map_err(|why| why.join("\n"));
+    std::fs::write(folder.path().join("secret"), "s3cret").unwrap();
+    let good = with("database = \"postgres://frognano@db/frognano\"\ndatabase_password = { file = \"password\" }").unwrap();
+    assert!(good.database_password.is_some());
+    for (service, complaint) in [
+        ("database = \"postgres://frognano:p@db/frognano\"", "a password stands in the address"),
+        ("database = \"postgres://frognano@db/frognano?password=p\"", "a password stands in the address"),
+        ("database = \"mysql://db/frognano\"", "sqlite:// and a file, or postgres://"),
+        ("database_password = { file = \"password\" }", "only a postgres:// database has one"),
+        ("database = \"postgres://db/f\"\ndatabase_password = { file = \"nowhere\" }", "[service] database_password: "),
+    ] {
+        let told = with(service).err().unwrap_or_default();
+        assert!(told.contains(complaint), "{service}: {told}");
+    }
+}
+
+const ONE_FORGE: &str = r#"
+[[forge]]
+name = "here"
+kind = "gitea"
+url = "https://git.example.com"
+webhook_secrets = [{ file = "secret" }]
+token = { file = "secret" }
+[model]
+url = "http://localhost/v1"
+name = "m"
+"#;
+
+#[test]
 fn the_examples_of_the_forges_pages_are_loaded_and_the_readme_links_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();

@@ -265,7 +265,7 @@ async fn a_run_in_another_process_stops_as_fast() {
     }
     house.until(|house| house.said(1).concat().contains("the model works")).await;
     fall_asleep(&time).await;
-    let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+    let database = house.database();
     let here = Store::open(&database).await.unwrap();
     let taken_off = UNLABEL(&house).pop().unwrap();
     let settings = (vec![secrecy::SecretString::from(crate::house::SECRET)], project::LABEL.to_owned());
