@@ -1,6 +1,7 @@
 //! The only place that builds the concrete parts from the configuration and wires them.
 
 pub mod doctor;
+mod door;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,7 +15,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::config::{Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
+pub use door::{DoorOnly, build_door};
+
+use crate::config::{self, Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Ears, Forge, Inbound, OwnAccounts, gitea, github, gitlab};
 use crate::git::{Git, Mirrors, which};
@@ -23,7 +26,7 @@ use crate::leaf::{Preset, Tokenizer};
 use crate::model::{self, Client, Endpoint, Model};
 use crate::pipeline::{self, Parts};
 use crate::sandbox::{Sandboxes, Target, local};
-use crate::store::Store;
+use crate::store::{Priority, QueueLimits, Store};
 use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
 
@@ -37,6 +40,7 @@ pub struct Service {
     pub store: Store,
     /// What is served.
     pub routes: Routes,
+    working_routes: Routes,
     accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>,
     listener: TcpListener,
     concurrency: usize,
@@ -88,19 +92,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let data = &file.service.data;
     std::fs::create_dir_all(data).map_err(|error| one(format!("[service] data: {}: can't be made: {error}", data.display())))?;
     let lock = lock(data).map_err(one)?;
-    let mut complaints = Vec::new();
-    let (mut inbound, mut forges, mut accounts) = (HashMap::new(), HashMap::new(), Vec::new());
-    for (entry, secrets) in file.forges.iter().zip(&config.forges) {
-        let myself = OwnAccounts::default();
-        match forge(entry, secrets, &file.service.label, &myself, &clock) {
-            Ok((ears, hands)) => {
-                inbound.insert(entry.name.clone(), ears);
-                accounts.push((entry.name.clone(), hands.clone(), myself));
-                forges.insert(entry.name.clone(), hands);
-            }
-            Err(why) => complaints.push(format!("[[forge]] {:?}: {why}", entry.name)),
-        }
-    }
+    let Forges { inbound, hands: forges, accounts, mut complaints } = all_forges(config, &clock);
     let parts = match parts(config, clock.clone()).await {
         Ok(parts) => Some(parts),
         Err(more) => {
@@ -109,28 +101,27 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         }
     };
     let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
-    let address = database(file, config.database_password.as_ref()).map_err(one)?;
-    let store = Store::open(address.expose_secret()).await.map_err(|error| one(format!("[service] database: {error}")))?;
-    let listen = &file.service.listen;
-    let listener = TcpListener::bind(listen).await.map_err(|error| one(format!("[service] listen: {listen}: {error}")))?;
-    let address = listener.local_addr().map_err(|error| one(format!("[service] listen: {error}")))?;
+    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
-        owner: format!("{} in {}", file.service.worker, std::path::absolute(data).unwrap_or_else(|_| data.clone()).display()),
+        owner: owner(file),
         lease: Duration::from_secs(file.service.lease_seconds),
         max_leases: i64::try_from(file.service.max_leases).unwrap_or(i64::MAX),
         retry: Duration::from_secs(10),
         model_retry: Duration::from_secs(file.model.retry_seconds),
         reconcile: Duration::from_secs(file.service.reconcile_seconds),
         comments_per_hour: i64::from(file.service.comments_per_hour),
+        limits: queue_limits(file),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
-    let door = Door { inbound: Arc::new(inbound), store: store.clone(), clock, ids, wake, max_body_bytes: file.service.max_body_bytes };
+    let door = door(config, inbound, &store, clock, ids, wake);
     Ok(Service {
         worker,
         address,
         store,
-        routes: web::routes(door),
+        routes: web::routes(door.clone()),
+        working_routes: web::working_routes(door),
         accounts,
         listener,
         concurrency: file.service.concurrency,
@@ -139,7 +130,77 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     })
 }
 
+/// The configured forges, made.
+struct Forges {
+    inbound: HashMap<String, Arc<dyn Inbound>>,
+    hands: HashMap<String, Arc<dyn Forge>>,
+    accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>,
+    complaints: Vec<String>,
+}
+
+fn all_forges(config: &Config, clock: &Arc<dyn Clock>) -> Forges {
+    let mut made = Forges { inbound: HashMap::new(), hands: HashMap::new(), accounts: Vec::new(), complaints: Vec::new() };
+    for (entry, secrets) in config.file.forges.iter().zip(&config.forges) {
+        let myself = OwnAccounts::default();
+        match forge(entry, secrets, &config.file.service.label, &myself, clock) {
+            Ok((ears, hands)) => {
+                made.inbound.insert(entry.name.clone(), ears);
+                made.accounts.push((entry.name.clone(), hands.clone(), myself));
+                made.hands.insert(entry.name.clone(), hands);
+            }
+            Err(why) => made.complaints.push(format!("[[forge]] {:?}: {why}", entry.name)),
+        }
+    }
+    made
+}
+
+fn door(
+    config: &Config,
+    inbound: HashMap<String, Arc<dyn Inbound>>,
+    store: &Store,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    wake: Arc<Notify>,
+) -> Door {
+    Door {
+        inbound: Arc::new(inbound),
+        store: store.clone(),
+        clock,
+        ids,
+        wake,
+        max_body_bytes: config.file.service.max_body_bytes,
+        operator_token: config.operator_token.clone(),
+    }
+}
+
+async fn listen(file: &File) -> Result<(TcpListener, SocketAddr), String> {
+    let listen = &file.service.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|error| format!("[service] listen: {listen}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| format!("[service] listen: {error}"))?;
+    Ok((listener, address))
+}
+
+/// The worker's name among all that share the database.
+fn owner(file: &File) -> String {
+    let (service, host) = (&file.service, std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default());
+    let data = std::path::absolute(&service.data).unwrap_or_else(|_| service.data.clone());
+    format!("{} on {} in {}", service.worker, host.trim(), data.display())
+}
+
+fn learn_accounts(accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>, stop: &CancellationToken) {
+    for (name, forge, myself) in accounts {
+        tokio::spawn(stop.clone().run_until_cancelled_owned(learn_account(name, forge, myself)));
+    }
+}
+
 impl Service {
+    /// The same without webhooks: other processes take them in.
+    #[must_use]
+    pub fn without_webhooks(mut self) -> Self {
+        self.routes = self.working_routes.clone();
+        self
+    }
+
     /// Takes it apart instead of running it.
     #[must_use]
     pub fn into_parts(self) -> ServiceParts {
@@ -152,9 +213,7 @@ impl Service {
     /// # Errors
     /// When the listener breaks.
     pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
-        for (name, forge, myself) in self.accounts {
-            tokio::spawn(stop.clone().run_until_cancelled_owned(learn_account(name, forge, myself)));
-        }
+        learn_accounts(self.accounts, &stop);
         let hands = tokio::spawn(self.worker.clone().work(self.concurrency, stop.clone(), self.grace));
         let result = web::serve(self.listener, self.routes, stop.clone()).await;
         stop.cancel();
@@ -220,6 +279,32 @@ fn database(file: &File, password: Option<&SecretString>) -> Result<SecretString
     url.set_password(Some(password.expose_secret()))
         .map_err(|()| "[service] database: names no server to give the password to".to_owned())?;
     Ok(String::from(url).into())
+}
+
+fn queue_limits(file: &File) -> QueueLimits {
+    let queue = &file.queue;
+    QueueLimits {
+        in_all: queue.in_all.into(),
+        per_forge: queue.per_forge.into(),
+        per_repository: queue.per_repository.into(),
+        per_person: queue.per_person.into(),
+        daily_per_repository: queue.daily_per_repository.into(),
+        daily_per_person: queue.daily_per_person.into(),
+    }
+}
+
+fn priorities(file: &File) -> Vec<Priority> {
+    let line = |line: &config::Priority| Priority { repositories: line.repositories.clone(), priority: line.level.into() };
+    file.queue.priority.iter().map(line).collect()
+}
+
+/// Opens the database of a configuration, for a look or a word beside the service.
+///
+/// # Errors
+/// When it can't be opened.
+pub async fn open_store(config: &Config) -> Result<Store, String> {
+    let address = database(&config.file, config.database_password.as_ref())?;
+    Store::open(address.expose_secret()).await.map_err(|error| format!("[service] database: {error}"))
 }
 
 fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {

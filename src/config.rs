@@ -3,6 +3,7 @@
 //! Secrets are never in the file itself: they come from a file or an environment variable that it names. Nothing here can open a network.
 
 mod check;
+mod queue;
 mod read;
 mod secrets;
 
@@ -14,6 +15,7 @@ use url::Url;
 
 use crate::domain::Attribution;
 
+pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
 
 /// The whole file, checked: what is here can be worked with.
@@ -27,6 +29,8 @@ pub struct Config {
     pub model_key: Option<SecretString>,
     /// The database's password, where one is configured.
     pub database_password: Option<SecretString>,
+    /// The key of the operator's routes, where one is configured.
+    pub operator_token: Option<SecretString>,
 }
 
 /// One forge's secrets.
@@ -67,6 +71,9 @@ pub struct File {
     /// The sandbox.
     #[serde(default)]
     pub sandbox: Sandbox,
+    /// How much runs at once.
+    #[serde(default)]
+    pub queue: Queue,
     /// The budgets of a run.
     #[serde(default)]
     pub run: Run,
@@ -90,6 +97,8 @@ pub struct Service {
     pub database: Option<String>,
     /// The password of the PostgreSQL database.
     pub database_password: Option<SecretSource>,
+    /// The key of the operator's routes; without one there are none.
+    pub operator_token: Option<SecretSource>,
     /// The name of this worker; the same after a restart.
     pub worker: String,
     /// How many jobs run at once.
@@ -121,6 +130,7 @@ impl Default for Service {
             data: PathBuf::from("frognano-data"),
             database: None,
             database_password: None,
+            operator_token: None,
             worker: "worker".to_owned(),
             concurrency: 2,
             lease_seconds: 60,
@@ -428,6 +438,7 @@ impl File {
                 parse_tool_calls: ParseToolCalls::Server,
             },
             sandbox: Sandbox::default(),
+            queue: Queue::default(),
             run: Run::default(),
             repositories: Repositories::default(),
             guard: Guard::default(),

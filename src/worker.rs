@@ -24,7 +24,7 @@ use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::{Allowance, Place, StatusComment, text};
-use crate::store::{Claimed, Store, StoreError, Which};
+use crate::store::{Claimed, QueueLimits, Store, StoreError, Which};
 
 use record::{JobEpisodes, JobRecord};
 
@@ -50,6 +50,8 @@ pub struct Settings {
     pub reconcile: Duration,
     /// How many comments may be written on one issue or pull request within an hour.
     pub comments_per_hour: i64,
+    /// How much may run at once, over all workers.
+    pub limits: QueueLimits,
 }
 
 /// Something that happened, for who watches (the progress bars of the command line).
@@ -148,8 +150,8 @@ impl Worker {
         }
         let abort = CancellationToken::new();
         let mut hands = tokio::task::JoinSet::new();
-        for _ in 0..concurrency {
-            hands.spawn(self.clone().one_after_the_other(stop.clone(), abort.clone()));
+        for hand in 0..concurrency {
+            hands.spawn(self.clone().one_after_the_other(hand, stop.clone(), abort.clone()));
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
@@ -167,11 +169,11 @@ impl Worker {
         }
     }
 
-    async fn one_after_the_other(self: Arc<Self>, stop: CancellationToken, abort: CancellationToken) {
+    async fn one_after_the_other(self: Arc<Self>, hand: usize, stop: CancellationToken, abort: CancellationToken) {
         while !stop.is_cancelled() {
             let pause = match self.run_next(&abort).await {
                 Ok(Some(_)) => continue,
-                Ok(None) => Duration::from_secs(1),
+                Ok(None) => look_again_after(&self.settings.owner, hand),
                 Err(error) => {
                     tracing::error!(%error, "no job could be claimed");
                     Duration::from_secs(5)
@@ -232,11 +234,15 @@ impl Worker {
         }
     }
 
-    /// Claims one job and works on it until it has an outcome or is put back; none when there is nothing to claim.
+    /// Claims one job and works on it until it has an outcome or is put back; none when there is nothing to claim. While somebody holds the queue,
+    /// it only answers labels.
     ///
     /// # Errors
     /// When the database does not give a job; nothing was begun then.
     pub async fn run_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
+        if self.store.paused().await?.is_some() {
+            return self.greet_next(abort).await;
+        }
         let mut which = Which::Any;
         if self.model_is_down.load(Ordering::Relaxed) {
             if self.parts.model.is_up().await {
@@ -256,7 +262,8 @@ impl Worker {
 
     async fn claim(&self, which: Which) -> Result<Option<Claimed>, StoreError> {
         let lease_ms = millis(self.settings.lease);
-        self.store.claim(which, &self.settings.owner, lease_ms, self.parts.clock.as_ref(), self.ids.as_ref()).await
+        let (owner, clock) = (&self.settings.owner, self.parts.clock.as_ref());
+        self.store.claim_within(&self.settings.limits, which, owner, lease_ms, clock, self.ids.as_ref()).await
     }
 
     async fn keep_and_run(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
@@ -394,6 +401,12 @@ async fn at_its_present_path(forge: &dyn Forge, claimed: &Claimed) -> Claimed {
         claimed.repo = repository.repo;
     }
     claimed
+}
+
+/// About a second, for each hand of each worker another: they do not all ask the database at once.
+fn look_again_after(owner: &str, hand: usize) -> Duration {
+    let sum = owner.bytes().fold(hand as u64 * 61, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    Duration::from_millis(800 + sum % 400)
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -6,8 +6,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{forge, model_endpoint, model_settings, reachable_for_us, sandboxes};
-use secrecy::ExposeSecret as _;
-
 use crate::config::Config;
 use crate::domain::{Check, Checks, Clock, RepoRef, SystemClock};
 use crate::forge::{Examination, OwnAccounts};
@@ -15,7 +13,6 @@ use crate::leaf::tools;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{self, Client, Model as _, TurnRequest};
 use crate::sandbox::Sandboxes as _;
-use crate::store::Store;
 
 /// More known repositories than this are not looked at.
 const MOST_REPOSITORIES: i64 = 200;
@@ -51,17 +48,10 @@ async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
         checks.fail("opens", format!("[service] data: {}: can't be made: {error}", data.display()));
         return Vec::new();
     }
-    let address = match super::database(&config.file, config.database_password.as_ref()) {
-        Ok(address) => address,
+    let store = match super::open_store(config).await {
+        Ok(store) => store,
         Err(why) => {
             checks.fail("opens", why);
-            return Vec::new();
-        }
-    };
-    let store = match Store::open(address.expose_secret()).await {
-        Ok(store) => store,
-        Err(error) => {
-            checks.fail("opens", format!("[service] database: {error}"));
             return Vec::new();
         }
     };

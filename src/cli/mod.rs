@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod fix;
 mod progress;
+mod queue;
 mod serve;
 mod webhook;
 
@@ -35,6 +36,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Work on one local repository without any forge; nothing is pushed.
     Fix(Box<fix::Fix>),
+    /// Look at the queue, hold it, let it go on, stop everything.
+    Queue(queue::Queue),
     /// Look into deliveries of webhooks.
     Webhook(webhook::Webhook),
     /// Ask the rules about a patch, without running anything.
@@ -57,6 +60,7 @@ pub fn main() -> ExitCode {
             Command::Demo(demo) => demo.run().await,
             Command::Doctor(doctor) => doctor.run().await,
             Command::Fix(fix) => fix.run().await,
+            Command::Queue(queue) => queue.run().await,
             Command::Webhook(webhook) => webhook.run(),
             Command::CheckPatch(check) => check.run().await,
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use crate::app;
@@ -18,6 +18,17 @@ pub(super) struct Serve {
     /// The configuration file.
     #[arg(long, default_value = "config/frognano.toml")]
     config: PathBuf,
+    /// Only a part of the service; the other part runs in other processes of the same PostgreSQL database.
+    #[arg(long)]
+    only: Option<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Take webhooks in.
+    Web,
+    /// Work on jobs.
+    Worker,
 }
 
 impl Serve {
@@ -27,10 +38,10 @@ impl Serve {
             Ok(config) => config,
             Err(complaints) => return usage(&complaints),
         };
-        let service = match app::build(&config).await {
-            Ok(service) => service,
-            Err(complaints) => return usage(&complaints),
-        };
+        let is_shared = config.file.service.database.as_deref().is_some_and(|database| database.starts_with("postgres"));
+        if self.only.is_some() && !is_shared {
+            return usage(&["--only: needs a PostgreSQL database ([service] database), which the other part shares".to_owned()]);
+        }
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let asked = asked_to_stop();
@@ -39,8 +50,26 @@ impl Serve {
             tracing::info!("stopping: nothing new is taken in");
             stopping.cancel();
         });
-        tracing::info!(address = %service.address, forges = config.file.forges.len(), "serving");
-        match service.run(stop).await {
+        let forges = config.file.forges.len();
+        let served = if self.only == Some(Part::Web) {
+            match app::build_door(&config).await {
+                Ok(door) => {
+                    tracing::info!(address = %door.address, forges, "taking webhooks in");
+                    door.run(stop).await
+                }
+                Err(complaints) => return usage(&complaints),
+            }
+        } else {
+            match app::build(&config).await {
+                Ok(service) => {
+                    tracing::info!(address = %service.address, forges, "serving");
+                    let service = if self.only == Some(Part::Worker) { service.without_webhooks() } else { service };
+                    service.run(stop).await
+                }
+                Err(complaints) => return usage(&complaints),
+            }
+        };
+        match served {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fault(&error.to_string()),
         }

@@ -41,6 +41,11 @@ impl File {
             service.database_password.is_none() || service.database.as_deref().is_some_and(|database| database.starts_with("postgres")),
             "[service] database_password: only a postgres:// database has one".to_owned(),
         );
+        for line in &self.queue.priority {
+            let name = &line.repositories;
+            let plain = !name.is_empty() && !name.strip_suffix("/*").unwrap_or(name).contains('*');
+            demand(plain, format!("[[queue.priority]] repositories: {name:?} is neither a repository's path nor group/*"));
+        }
         for (at, forge) in self.forges.iter().enumerate() {
             let place = format!("[[forge]] {:?}", forge.name);
             let plain =

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Repositories, Run, Sandbox, SecretSource, Service};
+use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Queue, Repositories, Run, Sandbox, SecretSource, Service};
 
 impl Config {
     /// Reads and checks a file and the secrets that it names.
@@ -32,11 +32,12 @@ impl Config {
             source.as_ref().and_then(|source| source.read(folder).map_err(|why| complaints.push(format!("{place}: {why}"))).ok())
         };
         let model_key = read(&file.model.key, "[model] key");
+        let operator_token = read(&file.service.operator_token, "[service] operator_token");
         let database_password = read(&file.service.database_password, "[service] database_password");
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password })
+        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token })
     }
 }
 
@@ -54,6 +55,7 @@ fn parse_every_section(text: &str) -> Result<File, Vec<String>> {
             "service" => every_key::<Service>(value, &place, &[], &mut complaints),
             "model" => every_key::<Model>(value, &place, &["url", "name"], &mut complaints),
             "sandbox" => every_key::<Sandbox>(value, &place, &[], &mut complaints),
+            "queue" => every_key::<Queue>(value, &place, &[], &mut complaints),
             "run" => every_key::<Run>(value, &place, &[], &mut complaints),
             "repositories" => every_key::<Repositories>(value, &place, &[], &mut complaints),
             "guard" => every_key::<Guard>(value, &place, &[], &mut complaints),

@@ -83,7 +83,7 @@ impl Store {
         let intake = match (delivery.read, trigger.filter(|_| asks)) {
             (Ok(event), Some(trigger)) => {
                 let job = ids.next();
-                if insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, now).await? {
+                if self.insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, now).await? {
                     sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
                     Intake::Job(job)
                 } else {
@@ -147,7 +147,7 @@ impl Store {
             let Ok(trigger) = serde_json::from_str::<Trigger>(&asked) else { continue };
             let job = ids.next();
             let mut transaction = self.pool.begin().await?;
-            if insert_job(&mut transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, clock.now_ms()).await? {
+            if self.insert_job(&mut transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, clock.now_ms()).await? {
                 sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&delivery).execute(&mut *transaction).await?;
                 made += 1;
             }
@@ -177,71 +177,80 @@ pub(super) struct NewJob<'a> {
     pub(super) origin: Option<&'a Origin>,
 }
 
-/// Inserts a queued job unless the issue has an active one.
-///
-/// # Errors
-/// [`StoreError::EpisodeKnown`] when its origin has a job already, or the database fails.
-pub(super) async fn insert_job(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    new: &NewJob<'_>,
-    now_ms: i64,
-) -> Result<bool, StoreError> {
-    let origin = new.origin.map(serde_json::to_string).transpose().map_err(|error| StoreError::Failed(error.to_string()))?;
-    let trigger = new.trigger;
-    let inserted = sqlx::query(
-        "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
-         lease_until_ms, fence, leases, checkpoint, origin_key, origin) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, 0, 0, 0, 0, '{}', $10, $11) \
+impl Store {
+    /// Inserts a queued job unless the issue has an active one.
+    ///
+    /// # Errors
+    /// [`StoreError::EpisodeKnown`] when its origin has a job already, or the database fails.
+    pub(super) async fn insert_job(
+        &self,
+        transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+        new: &NewJob<'_>,
+        now_ms: i64,
+    ) -> Result<bool, StoreError> {
+        let origin = new.origin.map(serde_json::to_string).transpose().map_err(|error| StoreError::Failed(error.to_string()))?;
+        let trigger = new.trigger;
+        let inserted = sqlx::query(
+            "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
+         lease_until_ms, fence, leases, checkpoint, origin_key, origin, priority, turn) \
+         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, 0, 0, 0, 0, '{}', $10, $11, $12, (select max(turn) from (\
+         select coalesce(max(turn) + 1, 0) as turn from jobs where state = 'queued' and forge = $2 and repo_id = $3 and priority = $12 \
+         union all select coalesce(max(turn), 0) as turn from jobs where state <> 'queued' and priority = $12) turns)) \
          on conflict (forge, repo_id, issue) where state <> 'done' do nothing",
-    )
-    .bind(new.id)
-    .bind(&trigger.repo.forge)
-    .bind(&trigger.repo.id)
-    .bind(plain(&trigger.repo.path))
-    .bind(trigger.number)
-    .bind(plain(&trigger.url))
-    .bind(plain(&trigger.title))
-    .bind(plain(&trigger.body))
-    .bind(now_ms)
-    .bind(new.origin.map(|origin| origin.key.as_str()))
-    .bind(origin)
-    .execute(&mut **transaction)
-    .await;
-    match inserted {
-        Ok(inserted) => Ok(inserted.rows_affected() == 1),
-        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
-        Err(error) => Err(error.into()),
+        )
+        .bind(new.id)
+        .bind(&trigger.repo.forge)
+        .bind(&trigger.repo.id)
+        .bind(plain(&trigger.repo.path))
+        .bind(trigger.number)
+        .bind(plain(&trigger.url))
+        .bind(plain(&trigger.title))
+        .bind(plain(&trigger.body))
+        .bind(now_ms)
+        .bind(new.origin.map(|origin| origin.key.as_str()))
+        .bind(origin)
+        .bind(self.priority_of(&trigger.repo))
+        .execute(&mut **transaction)
+        .await;
+        match inserted {
+            Ok(inserted) => Ok(inserted.rows_affected() == 1),
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
+            Err(error) => Err(error.into()),
+        }
     }
-}
 
-/// Gives one job to the deliveries that waited for the issue's last job to end.
-pub(super) async fn take_over_waiting(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    repo: &RepoRef,
-    issue: i64,
-    now_ms: i64,
-    ids: &dyn Ids,
-) -> Result<(), StoreError> {
-    let waiting: Option<String> = sqlx::query(
-        "select asked from deliveries where forge = $1 and repo_id = $2 and issue = $3 and job is null and asked is not null \
+    /// Gives one job to the deliveries that waited for the issue's last job to end.
+    pub(super) async fn take_over_waiting(
+        &self,
+        transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+        repo: &RepoRef,
+        issue: i64,
+        now_ms: i64,
+        ids: &dyn Ids,
+    ) -> Result<(), StoreError> {
+        let waiting: Option<String> = sqlx::query(
+            "select asked from deliveries where forge = $1 and repo_id = $2 and issue = $3 and job is null and asked is not null \
          order by received_ms desc, id desc limit 1",
-    )
-    .bind(&repo.forge)
-    .bind(&repo.id)
-    .bind(issue)
-    .fetch_optional(&mut **transaction)
-    .await?
-    .map(|row| row.try_get("asked"))
-    .transpose()?;
-    let Some(trigger) = waiting.and_then(|asked| serde_json::from_str::<Trigger>(&asked).ok()) else { return Ok(()) };
-    let job = ids.next();
-    insert_job(transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, now_ms).await?;
-    sqlx::query("update deliveries set job = $1 where forge = $2 and repo_id = $3 and issue = $4 and job is null and asked is not null")
+        )
+        .bind(&repo.forge)
+        .bind(&repo.id)
+        .bind(issue)
+        .fetch_optional(&mut **transaction)
+        .await?
+        .map(|row| row.try_get("asked"))
+        .transpose()?;
+        let Some(trigger) = waiting.and_then(|asked| serde_json::from_str::<Trigger>(&asked).ok()) else { return Ok(()) };
+        let job = ids.next();
+        self.insert_job(transaction, &NewJob { id: &job, trigger: &trigger, origin: None }, now_ms).await?;
+        sqlx::query(
+            "update deliveries set job = $1 where forge = $2 and repo_id = $3 and issue = $4 and job is null and asked is not null",
+        )
         .bind(&job)
         .bind(&repo.forge)
         .bind(&repo.id)
         .bind(issue)
         .execute(&mut **transaction)
         .await?;
-    Ok(())
+        Ok(())
+    }
 }

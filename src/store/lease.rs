@@ -1,13 +1,10 @@
-//! Claiming a job, keeping it, writing to it, giving it back.
-//!
-//! A claim is one statement, so that no two workers get one job; everything else is a write that names the fence of its claim.
+//! A claimed job: keeping it, writing to it, giving it back. Every write names the fence of its claim.
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
 use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
 
-use super::deliveries::take_over_waiting;
 use super::{Store, StoreError, plain};
 
 /// What is finished of a job. A resumed run starts behind it.
@@ -96,55 +93,7 @@ pub struct Claimed {
     pub checkpoint: Checkpoint,
 }
 
-/// Which jobs may be claimed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// Every job that waits.
-    Any,
-    /// Only jobs whose label nobody has looked at yet.
-    New,
-}
-
-/// What makes a job due, at the time `$4`: each is found by an index of its own.
-const LEASE_IS_OVER: &str = "state = 'running' and lease_until_ms < $4";
-const WAITS: &str = "state = 'queued' and not_before_ms <= $4";
-
 impl Store {
-    /// Takes the next job: one that waits in the queue, or one whose worker let its lease run out.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn claim(
-        &self,
-        which: Which,
-        owner: &str,
-        lease_ms: i64,
-        clock: &dyn Clock,
-        ids: &dyn Ids,
-    ) -> Result<Option<Claimed>, StoreError> {
-        let now = self.lease_time(clock).await?;
-        for due in [LEASE_IS_OVER, WAITS] {
-            let row = sqlx::query(sqlx::AssertSqlSafe(format!(
-                "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
-                 run = coalesce(run, $3) \
-                 where id = (select id from jobs where {due} and (episode is null or $5 = 1) order by queued_ms, id limit 1{}) and {due} \
-                 returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
-                self.one_each()
-            )))
-            .bind(owner)
-            .bind(now + lease_ms)
-            .bind(ids.next())
-            .bind(now)
-            .bind(i64::from(which == Which::Any))
-            .fetch_optional(&self.pool)
-            .await?;
-            if let Some(row) = row {
-                return claimed(&row).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
     /// Ends the leases that this worker held before it was restarted, so that its jobs need not wait for them to run out.
     ///
     /// # Errors
@@ -271,7 +220,7 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         fenced(lease, done.rows_affected())?;
-        take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
+        self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -285,7 +234,7 @@ fn json(checkpoint: &Checkpoint) -> Result<String, StoreError> {
     serde_json::to_string(checkpoint).map_err(|error| StoreError::Failed(error.to_string()))
 }
 
-fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
+pub(super) fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
     let job: String = row.try_get("id")?;
     let checkpoint: String = row.try_get("checkpoint")?;
     let checkpoint = serde_json::from_str(&checkpoint)

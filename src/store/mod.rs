@@ -8,9 +8,11 @@ mod asks;
 mod deliveries;
 mod jobs;
 mod lease;
+mod queue;
 mod repositories;
 mod standing;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
@@ -21,7 +23,8 @@ use crate::domain::Clock;
 pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease};
+pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
@@ -64,6 +67,7 @@ pub struct Store {
     pool: AnyPool,
     /// Several machines may work on it: it is PostgreSQL.
     is_shared: bool,
+    priorities: Arc<[Priority]>,
 }
 
 impl Store {
@@ -94,7 +98,14 @@ impl Store {
             .connect(&url)
             .await?;
         MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
-        Ok(Self { pool, is_shared })
+        Ok(Self { pool, is_shared, priorities: Arc::default() })
+    }
+
+    /// The same with repositories whose jobs come earlier or later than those of others.
+    #[must_use]
+    pub fn with_priorities(mut self, priorities: Vec<Priority>) -> Self {
+        self.priorities = priorities.into();
+        self
     }
 
     /// Whether the database answers.
@@ -140,6 +151,7 @@ impl Store {
 enum Alone {
     Asks = 0x6672_0001,
     Comments = 0x6672_0002,
+    Claims = 0x6672_0003,
 }
 
 /// What people on the forge write, as PostgreSQL can keep it: it knows no NUL.

@@ -2,7 +2,7 @@
 
 use sqlx::Row as _;
 
-use super::deliveries::{NewJob, insert_job, take_over_waiting};
+use super::deliveries::NewJob;
 use super::lease::Checkpoint;
 use super::{Alone, Lease, Store, StoreError, plain};
 use crate::domain::{Cancel, Clock, Ids, IssueText, Origin, RepoRef, Trigger};
@@ -101,7 +101,7 @@ impl Store {
     pub async fn make_job(&self, trigger: &Trigger, origin: &Origin, clock: &dyn Clock, ids: &dyn Ids) -> Result<Made, StoreError> {
         let job = ids.next();
         let mut transaction = self.pool.begin().await?;
-        match insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: Some(origin) }, clock.now_ms()).await {
+        match self.insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: Some(origin) }, clock.now_ms()).await {
             Ok(true) => {
                 transaction.commit().await?;
                 return Ok(Made::Job(job));
@@ -128,7 +128,7 @@ impl Store {
         let job = ids.next();
         let mut transaction = self.pool.begin().await?;
         // The write comes first: a transaction that reads first can't always write later.
-        let made = insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, clock.now_ms()).await?;
+        let made = self.insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, clock.now_ms()).await?;
         let answered = sqlx::query("select 1 from jobs where forge = $1 and repo_id = $2 and issue = $3 and episode = $4")
             .bind(&trigger.repo.forge)
             .bind(&trigger.repo.id)
@@ -205,7 +205,7 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         if ended.rows_affected() == 1 {
-            take_over_waiting(&mut transaction, &job.repo, job.issue, now, ids).await?;
+            self.take_over_waiting(&mut transaction, &job.repo, job.issue, now, ids).await?;
         }
         transaction.commit().await?;
         Ok(ended.rows_affected() == 1)

@@ -3,6 +3,8 @@
 //! What must hold: the forge is the configured entry of the path's name; a body is read with a cap and a deadline, verified over its bytes,
 //! and written down before it is answered; nothing else is done in the request.
 
+mod operator;
+
 use std::collections::HashMap;
 use std::future::IntoFuture as _;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use secrecy::SecretString;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -44,6 +47,8 @@ pub struct Door {
     pub wake: Arc<Notify>,
     /// The largest body, in bytes.
     pub max_body_bytes: usize,
+    /// The key of the operator's routes; none: they are not there.
+    pub operator_token: Option<SecretString>,
 }
 
 /// What is served.
@@ -67,11 +72,19 @@ pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToke
 
 /// The routes.
 pub fn routes(door: Door) -> Routes {
+    Router::new().route("/webhooks/{name}", post(webhook)).merge(routes_without_webhooks(&door)).with_state(door)
+}
+
+/// The routes of a process that only works: health, and the operator's.
+pub fn working_routes(door: Door) -> Routes {
+    routes_without_webhooks(&door).with_state(door)
+}
+
+fn routes_without_webhooks(door: &Door) -> Router<Door> {
     Router::new()
-        .route("/webhooks/{name}", post(webhook))
         .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
         .route("/readyz", get(ready))
-        .with_state(door)
+        .merge(operator::routes(door))
 }
 
 async fn ready(State(door): State<Door>) -> Response {

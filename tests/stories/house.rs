@@ -102,6 +102,12 @@ impl House {
         }
     }
 
+    /// With this database for the service.
+    pub fn on(mut self, database: Database) -> Self {
+        self.server = Some(database);
+        self
+    }
+
     /// The address of the service's database.
     pub fn database(&self) -> String {
         let file = || format!("sqlite://{}", self.folder.path().join("data/frognano.sqlite").display());

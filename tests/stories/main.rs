@@ -24,6 +24,7 @@ mod main_job;
 mod model_client;
 mod nothing_missed;
 mod nothing_twice;
+mod operator;
 mod queue;
 mod recovery;
 mod refusals;

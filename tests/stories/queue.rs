@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, Stage, SystemClock, Trigger, Verb};
-use frognano_bot::store::{Claimed, Intake, NewDelivery, Store, StoreError, Which};
+use frognano_bot::store::{Claimed, Intake, NewDelivery, Priority, QueueLimits, Store, StoreError, Which};
 
 use crate::databases::{Database, psql};
 
@@ -164,6 +164,171 @@ async fn hands_that_take_up_what_is_asked_are_never_two_at_one_issue() {
         for hand in hands.collect::<Vec<_>>() {
             assert!(issues.insert(hand.await.unwrap()), "two hands at one issue: {issues:?}");
         }
+        store.close().await;
+    }
+}
+
+/// A label on an issue of a repository.
+fn of(repository: &str, number: i64) -> Event {
+    let mut event = event(Verb::Start, number, "t");
+    let repo = RepoRef { forge: "here".to_owned(), id: repository.to_owned(), path: format!("o/{repository}") };
+    event.trigger.as_mut().unwrap().repo = repo.clone();
+    event.repository = Some(repo);
+    event
+}
+
+async fn ask_for(store: &Store, repository: &str, jobs: std::ops::RangeInclusive<i64>) {
+    for number in jobs {
+        take_in(store, &format!("{repository}-{number}"), &of(repository, number), "{}").await;
+    }
+}
+
+async fn within(store: &Store, limits: &QueueLimits, clock: &dyn Clock) -> Option<Claimed> {
+    store.claim_within(limits, Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap()
+}
+
+async fn end(store: &Store, claimed: &Claimed) {
+    store.finish(claimed, &Outcome::Cancelled { by: "the story".to_owned() }, "{}", &SystemClock, &TimeIds).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_flood_of_one_repository_holds_up_no_other() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "flood", 1..=50).await;
+        for _ in 0..10 {
+            end(&store, &claim(&store, "worker", &SystemClock).await.unwrap()).await;
+        }
+        ask_for(&store, "quiet", 1..=2).await;
+        ask_for(&store, "flood", 51..=60).await;
+        ask_for(&store, "late", 1..=1).await;
+        let mut served = Vec::new();
+        for _ in 0..6 {
+            let claimed = claim(&store, "worker", &SystemClock).await.unwrap();
+            served.push(claimed.repo.id.clone());
+            end(&store, &claimed).await;
+        }
+        let place = |name: &str| served.iter().position(|served| served == name).unwrap();
+        assert!(place("quiet") < 3 && place("late") < 4, "{served:?}");
+        assert_eq!(served.iter().filter(|served| *served == "quiet").count(), 2, "{served:?}");
+        let mut rest = 0;
+        while let Some(claimed) = claim(&store, "worker", &SystemClock).await {
+            end(&store, &claimed).await;
+            rest += 1;
+        }
+        assert_eq!(rest + 6 + 10, 63, "nothing is lost");
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn some_repositories_come_first_whatever_waits() {
+    for database in Database::each() {
+        let line = |repositories: &str, priority| Priority { repositories: repositories.to_owned(), priority };
+        let store = database.open().await.with_priorities(vec![line("o/urgent", 10), line("o/*", -1)]);
+        ask_for(&store, "a", 1..=3).await;
+        ask_for(&store, "urgent", 1..=2).await;
+        let mut served = Vec::new();
+        while let Some(claimed) = claim(&store, "worker", &SystemClock).await {
+            served.push(claimed.repo.id.clone());
+        }
+        assert_eq!(served, ["urgent", "urgent", "a", "a", "a"]);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn no_more_run_than_the_limits_allow_and_what_must_wait_comes_later() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "a", 1..=5).await;
+        ask_for(&store, "b", 1..=5).await;
+        let limits = QueueLimits { per_repository: 2, in_all: 3, ..QueueLimits::default() };
+        let mut running = Vec::new();
+        while let Some(claimed) = within(&store, &limits, &SystemClock).await {
+            running.push(claimed);
+        }
+        assert_eq!(running.len(), 3);
+        assert!(running.iter().filter(|claimed| claimed.repo.id == "a").count() <= 2);
+        for claimed in &running {
+            end(&store, claimed).await;
+        }
+        let mut served = 3;
+        while let Some(claimed) = within(&store, &limits, &SystemClock).await {
+            end(&store, &claimed).await;
+            served += 1;
+        }
+        assert_eq!(served, 10);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn one_persons_runs_leave_room_for_others() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "a", 1..=3).await;
+        ask_for(&store, "b", 1..=1).await;
+        // Their labels were answered: it is known who asked.
+        for by in ["ada", "ada", "ada", "bob"] {
+            let claimed = store.claim(Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap().unwrap();
+            let by = if claimed.repo.id == "b" { "bob" } else { by.trim_start_matches("bob") };
+            let by = if by.is_empty() { "ada" } else { by };
+            store.name_episode(&claimed.lease, &format!("{}-{}", claimed.repo.id, claimed.issue), by).await.unwrap();
+            store.put_back(&claimed.lease, Stage::Queued, 0, false, &SystemClock).await.unwrap();
+        }
+        let limits = QueueLimits { per_person: 1, ..QueueLimits::default() };
+        let mut running = Vec::new();
+        while let Some(claimed) = within(&store, &limits, &SystemClock).await {
+            running.push(claimed.repo.id.clone());
+        }
+        running.sort();
+        assert_eq!(running, ["a", "b"]);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_over_the_days_number_waits_for_the_next_day() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "a", 1..=3).await;
+        let clock = ClockOf { shows: AtomicI64::new(SystemClock.now_ms()), is_a_machines: false };
+        let limits = QueueLimits { daily_per_repository: 2, ..QueueLimits::default() };
+        for _ in 0..2 {
+            let claimed = within(&store, &limits, &clock).await.unwrap();
+            // Put back and taken up again, it is the same run.
+            store.put_back(&claimed.lease, Stage::Agent, 0, false, &clock).await.unwrap();
+            end(&store, &within(&store, &limits, &clock).await.unwrap()).await;
+        }
+        assert!(within(&store, &limits, &clock).await.is_none());
+        clock.shows.fetch_add(24 * 60 * 60 * 1000, Ordering::Relaxed);
+        assert!(within(&store, &limits, &clock).await.is_some());
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn workers_that_claim_at_once_never_exceed_a_limit() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "a", 1..=40).await;
+        let hands = (0..10).map(|_| {
+            let store = store.clone();
+            let limits = QueueLimits { per_repository: 4, ..QueueLimits::default() };
+            tokio::spawn(async move {
+                let mut mine = 0;
+                while within(&store, &limits, &SystemClock).await.is_some() {
+                    mine += 1;
+                }
+                mine
+            })
+        });
+        let mut all = 0;
+        for hand in hands.collect::<Vec<_>>() {
+            all += hand.await.unwrap();
+        }
+        assert_eq!(all, 4);
         store.close().await;
     }
 }

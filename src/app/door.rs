@@ -1,0 +1,56 @@
+//! A process that only takes webhooks in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{Forges, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities};
+use crate::config::Config;
+use crate::domain::{Clock, SystemClock};
+use crate::forge::{Forge, OwnAccounts};
+use crate::store::Store;
+use crate::web::{self, Routes};
+
+/// The door alone, for a process that works on nothing.
+pub struct DoorOnly {
+    /// The address that it listens on.
+    pub address: SocketAddr,
+    store: Store,
+    routes: Routes,
+    accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>,
+    listener: TcpListener,
+}
+
+/// Builds the door alone: webhooks are taken in, and worked on by other processes of the same PostgreSQL database.
+///
+/// # Errors
+/// Every complaint at once.
+pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
+    let one = |complaint: String| vec![complaint];
+    let file = &config.file;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let Forges { inbound, accounts, complaints, .. } = all_forges(config, &clock);
+    if !complaints.is_empty() {
+        return Err(complaints);
+    }
+    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    let (listener, address) = listen(file).await.map_err(one)?;
+    let door = door(config, inbound, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
+    Ok(DoorOnly { address, store, routes: web::routes(door), accounts, listener })
+}
+
+impl DoorOnly {
+    /// Takes webhooks in until `stop`.
+    ///
+    /// # Errors
+    /// When the listener breaks.
+    pub async fn run(self, stop: CancellationToken) -> std::io::Result<()> {
+        learn_accounts(self.accounts, &stop);
+        let result = web::serve(self.listener, self.routes, stop).await;
+        self.store.close().await;
+        result
+    }
+}
