@@ -45,11 +45,17 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 fn finding(file: &ChangedFile) -> Option<Finding> {
     let path = String::from_utf8_lossy(&file.path).to_lowercase();
     let is_in = |folders: &[&str]| path.split('/').any(|part| folders.contains(&part));
-    if file.after.is_some() && (is_in(INSTALLED) || path.split('/').any(|part| part.ends_with(".egg-info") || part.ends_with(".dist-info")))
+    let is_kept = file.before.is_some();
+    if !is_kept
+        && file.after.is_some()
+        && (is_in(INSTALLED) || path.split('/').any(|part| part.ends_with(".egg-info") || part.ends_with(".dist-info")))
     {
         return Some(of_file(RULE, Severity::Refuse, file, None, "the file is in a tree that is installed or cached, not written"));
     }
     let is_generated = is_in(VENDORED)
+        || is_in(INSTALLED)
+        || path.contains(".egg-info/")
+        || path.contains(".dist-info/")
         || ENDINGS.iter().any(|ending| path.ends_with(ending))
         || says_so(file.before.as_ref())
         || says_so(file.after.as_ref());
@@ -72,6 +78,7 @@ mod tests {
     fn installed_trees_are_refused_and_generated_ones_shown() {
         assert_eq!(severities(check, &[changed("venv/lib/site-packages/a.py", None, Some("x"))]), [Refuse]);
         assert_eq!(severities(check, &[changed("a.egg-info/entry_points.txt", None, Some("x"))]), [Refuse]);
+        assert_eq!(severities(check, &[changed("a.egg-info/SOURCES.txt", Some("x"), Some("y"))]), [Flag]);
         assert_eq!(severities(check, &[changed("src/_vendor/a.py", Some("x"), Some("y"))]), [Flag]);
         assert_eq!(severities(check, &[changed("src/a.py", Some("# DO NOT EDIT\n"), Some("y"))]), [Flag]);
         assert!(severities(check, &[changed("src/a.py", Some("x"), Some("y"))]).is_empty());

@@ -45,13 +45,19 @@ fn weigh(previous: char, in_flag: bool, c: char) -> Option<Severity> {
         | '\u{115f}'
         | '\u{1160}'
         | '\u{3164}'
-        | '\u{ffa0}' => Some(Severity::Refuse),
+        | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{2028}'
+        | '\u{2029}'
+        | '\u{1b}'
+        | '\u{8}'
+        | '\u{7f}' => Some(Severity::Refuse),
         '\u{200c}' if !joins(previous) => Some(Severity::Refuse),
         '\u{200d}' if !joins(previous) && !is_emoji(previous) => Some(Severity::Refuse),
         '\u{fe00}'..='\u{fe0f}' if previous.is_ascii() && !matches!(previous, '0'..='9' | '#' | '*') => Some(Severity::Refuse),
         '\u{e0100}'..='\u{e01ef}' if !is_ideograph(previous) => Some(Severity::Refuse),
         _ if is_tag(c) && !in_flag => Some(Severity::Refuse),
-        '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{ad}' | '\u{1b}' | '\u{80}'..='\u{9f}' => Some(Severity::Flag),
+        '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{ad}' | '\u{80}'..='\u{9f}' => Some(Severity::Flag),
         _ => None,
     }
 }

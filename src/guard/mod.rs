@@ -12,6 +12,7 @@ mod early_exit;
 mod empty;
 mod errors_swallowed;
 mod file_deleted;
+mod foreign_test;
 mod generated;
 mod invisible_characters;
 mod lines;
@@ -147,6 +148,7 @@ const RULES: &[(&str, Rule)] = &[
     (unreadable_python::RULE, unreadable_python::check),
     (test_deleted::RULE, test_deleted::check),
     (test_weakened::RULE, test_weakened::check),
+    (foreign_test::RULE, foreign_test::check),
     (test_configuration::RULE, test_configuration::check),
     (runner_command::RULE, runner_command::check),
     (runner_hook::RULE, runner_hook::check),

@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{Patch, of_file};
-use crate::domain::{Finding, Severity};
+use super::{Blob, Patch, file_name, of_file};
+use crate::domain::{BlobMode, ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "protected-path";
 
 /// What is protected everywhere, in the form of a `.gitignore`, and why.
 const ALWAYS: &[(&str, &[&str])] = &[
-    ("it is this service's own configuration", &[".frognano.toml"]),
+    ("it is this service's own configuration", &[".frognano.toml", ".frognano/"]),
     ("it says who must review what", &["CODEOWNERS"]),
     (
         "it is run by the forge or by continuous integration",
@@ -74,6 +74,16 @@ const ALWAYS: &[(&str, &[&str])] = &[
             "heroku.yml",
             "app.yaml",
             ".scrutinizer.yml",
+            "codefresh.yml",
+            ".codefresh/",
+            "skaffold.y*ml",
+            ".concourse/",
+            "screwdriver.y*ml",
+            ".screwdriver.y*ml",
+            ".packit.y*ml",
+            ".copr/",
+            ".dagger/",
+            "dagger.json",
             ".codeclimate.yml",
         ],
     ),
@@ -123,7 +133,7 @@ const ALWAYS: &[(&str, &[&str])] = &[
             ".trae/",
         ],
     ),
-    ("git reads it", &[".git*"]),
+    ("git or another keeper of versions reads it", &[".git*", ".hg/", ".hgignore", ".svn/", ".bzr/", ".jj/"]),
     (
         "it is run by git, by an editor or by a shell without being asked",
         &[
@@ -172,7 +182,31 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let configured = ("the configuration protects it", matcher(patch.limits.protected.iter().map(String::as_str))?);
     let protects = |path: &[u8]| lists.iter().chain([&configured]).find(|(_, list)| list_holds(list, path)).map(|(why, _)| *why);
     let touched = patch.changed.iter().filter_map(|file| Some((file, protects(&file.path)?)));
-    Ok(touched.map(|(file, why)| of_file(RULE, Severity::Refuse, file, None, format!("the path is protected: {why}"))).collect())
+    let finding = |(file, why): (&ChangedFile, &str)| {
+        if is_harmless(file, patch)? && !list_holds(&configured.1, &file.path) {
+            return Ok(of_file(RULE, Severity::Flag, file, None, "git will pass over more files than before"));
+        }
+        Ok(of_file(RULE, Severity::Refuse, file, None, format!("the path is protected: {why}")))
+    };
+    touched.map(finding).collect()
+}
+
+/// A `.gitignore` that only grew, by lines which match nothing that base has and no file of tests, and an empty `.gitkeep`.
+fn is_harmless(file: &ChangedFile, patch: &Patch<'_>) -> Result<bool, String> {
+    let text = |blob: Option<&Blob>| {
+        blob.filter(|(mode, _)| *mode == BlobMode::File).map(|(_, content)| String::from_utf8_lossy(content).into_owned())
+    };
+    if file_name(&file.path) == b".gitkeep" {
+        return Ok(text(file.after.as_ref()).is_some_and(|text| text.trim().is_empty()));
+    }
+    let Some(after) = text(file.after.as_ref()).filter(|_| file_name(&file.path) == b".gitignore") else { return Ok(false) };
+    let before = text(file.before.as_ref()).unwrap_or_default();
+    let added: Vec<&str> = after.lines().filter(|line| !before.lines().any(|known| known == *line)).collect();
+    let list = matcher(added.iter().copied())?;
+    let tests: [&[u8]; 4] = [b"test_new.py", b"tests/test_new.py", b"tests/conftest.py", b"conftest.py"];
+    let mut paths = patch.base.paths.iter().map(Vec::as_slice).chain(patch.changed.iter().map(|file| file.path.as_slice())).chain(tests);
+    let grows = before.lines().all(|line| after.lines().any(|known| known == line)) && !added.iter().any(|line| line.starts_with('!'));
+    Ok(grows && !paths.any(|path| list_holds(&list, path)))
 }
 
 fn matcher<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Gitignore, String> {
@@ -192,7 +226,8 @@ fn list_holds(list: &Gitignore, path: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::guard::tests::{changed, findings, findings_with};
+    use crate::domain::Severity::{Flag, Refuse};
+    use crate::guard::tests::{base_with, changed, findings, findings_with};
     use crate::guard::{Base, Limits};
 
     #[test]
@@ -223,6 +258,21 @@ mod tests {
         for path in ["src/agents.py", "docs/codeowners.rst", "src/git.py", "src/path.py", "ci/x.py", "customize.py", "github/workflows/x"] {
             assert!(findings(check, &[changed(path, None, Some("x"))]).is_empty(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_list_of_what_git_passes_over_may_grow() {
+        let severity = |before: &str, after: &str| {
+            let base = base_with(&["src/shop.py", "docs/a.md"], &[]);
+            findings_with(check, &[changed(".gitignore", Some(before), Some(after))], &Limits::default(), &base)[0].severity
+        };
+        assert_eq!(severity("*.pyc\n", "*.pyc\n.cache/\n"), Flag);
+        for after in ["", "*.pyc\n!secret.pyc\n", "*.pyc\ntests/\n", "*.pyc\ntest_*.py\n", "*.pyc\nsrc\n", "*.pyc\n*\n", "*.pyc\n*.py\n"] {
+            assert_eq!(severity("*.pyc\n", after), Refuse, "{after}");
+        }
+        assert_eq!(findings(check, &[changed("a/.gitkeep", None, Some(""))])[0].severity, Flag);
+        assert_eq!(findings(check, &[changed("a/.gitkeep", None, Some("x"))])[0].severity, Refuse);
+        assert_eq!(findings(check, &[changed(".gitignore", Some("x\n"), None)])[0].severity, Refuse);
     }
 
     #[test]

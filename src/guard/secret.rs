@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexSet};
 
-use super::{Patch, lines, of_file};
+use super::{Patch, file_name, lines, of_file};
 use crate::domain::{Finding, Severity, is_test_file};
 
 pub(super) const RULE: &str = "secret";
@@ -12,7 +12,7 @@ pub(super) const RULE: &str = "secret";
 /// What the issuers say of the shapes of their tokens.
 const SHAPES: &[(&str, &str)] = &[
     ("a private key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    ("a private key of PuTTY", r"\APuTTY-User-Key-File-[23]:"),
+    ("a private key of PuTTY", r"\bPuTTY-User-Key-File-[23]:"),
     ("an AWS access key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
     ("a GitHub token", r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
     ("a GitHub token", r"\bgithub_pat_[A-Za-z0-9_]{36,}"),
@@ -33,6 +33,33 @@ const SHAPES: &[(&str, &str)] = &[
     ("a Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
     ("an Azure storage key", r"AccountKey=[A-Za-z0-9+/]{86}=="),
     ("a Telegram bot token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
+    ("a Google OAuth token", r"\bya29\.[A-Za-z0-9_-]{20,}"),
+    ("a Stripe webhook secret", r"\bwhsec_[A-Za-z0-9+/]{24,}"),
+    ("a Discord webhook", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/[A-Za-z0-9_-]{40,}"),
+    ("a Discord bot token", r"\b[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("a Docker Hub token", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
+    ("a Mailgun key", r"\bkey-[0-9a-f]{32}\b"),
+    ("a Mailchimp key", r"\b[0-9a-f]{32}-us[0-9]{1,2}\b"),
+    ("a Square token", r"\bsq0(?:atp|csp)-[A-Za-z0-9_-]{20,}"),
+    ("a Shopify token", r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    ("an age key", r"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}"),
+    ("a Databricks token", r"\bdapi[0-9a-f]{32}"),
+    ("a Linear key", r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
+    ("a Notion token", r"\b(?:secret|ntn)_[A-Za-z0-9]{40,}"),
+    ("a New Relic key", r"\bNR(?:AK|AA|RA|II|JS)-[A-Za-z0-9_-]{19,}"),
+    ("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}"),
+    ("an Atlassian token", r"\bAT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{40,}"),
+    ("a Sentry token", r"\bsntry[su]_[A-Za-z0-9_+/=-]{40,}"),
+    ("a Postman key", r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    ("a Doppler token", r"\bdp\.(?:pt|st|ct|scim|audit|sa)\.[A-Za-z0-9.]{40,}"),
+    ("a Fly token", r"\bfo1_[A-Za-z0-9_-]{40,}"),
+    ("an npm token", r"_auth(?:Token)?\s*=\s*[A-Za-z0-9+/=_-]{20,}"),
+    ("a password of .netrc", r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S{6,}"),
+    ("an AWS secret key", r"(?i)aws_?secret_?(?:access_?)?key\W{1,5}[A-Za-z0-9+/]{40}\b"),
+    ("a Facebook token", r"\bEAA[A-Za-z0-9]{40,}"),
+    ("a Typeform token", r"\btfp_[A-Za-z0-9_-]{40,}"),
+    ("a RubyGems key", r"\brubygems_[0-9a-f]{48}"),
+    ("a Terraform token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}"),
     ("a JSON web token", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
 ];
 
@@ -41,7 +68,13 @@ static SET: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| RegexSet
 /// A name that says secret, and the text that it is given.
 static GIVEN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)[a-z0-9_.-]*(?:secret|passw|api[_-]?key|token|private[_-]?key|access[_-]?key|credential|auth)[a-z0-9_-]*["']?\]?\s*(?::\s*str\s*)?(?:=|:)\s*["']([^"'\s]{8,})["']|^\s*(?:export\s+)?[A-Z][A-Z0-9_]*(?:SECRET|PASSW(?:OR)?D|TOKEN|API_KEY)[A-Z0-9_]*=([^\s"'$]{8,})$|://[^/\s:@"']+:([^/\s@"']{4,})@"#,
+        r#"(?i)[a-z0-9_.-]*(?:secret|passw|api[_-]?key|token|private[_-]?key|access[_-]?key|credential|auth)[a-z0-9_-]*["']?\]?\s*(?::\s*str\s*)?(?:=|:)\s*["']([^"'\s]{8,})["']|^\s*(?:export\s+)?[A-Z][A-Z0-9_]*(?:SECRET|PASSW(?:OR)?D|TOKEN|API_KEY)[A-Z0-9_]*=([^\s"'$]{8,})$|://[^/\s:@"']*:([^/\s@"']{4,})@|\b(?:bearer|basic)\s+([a-z0-9._~+/=-]{24,})"#,
+    )
+});
+
+static SET_PLAINLY: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?i)^\s*(?:export\s+)?[a-z0-9_.-]*(?:secret|passw(?:or)?d|token|api[_-]?key)[a-z0-9_.-]*\s*[=:]\s*([^\s"'$(){}\[\]]{20,})$"#,
     )
 });
 
@@ -50,7 +83,7 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     for file in patch.changed {
         for (number, line) in lines::added(file) {
-            if let Some(severity) = given(line, is_test_file(&file.path))? {
+            if let Some(severity) = given(line, is_test_file(&file.path))?.or(set_in_a_file(line, &file.path)?) {
                 findings.push(of_file(
                     RULE,
                     severity,
@@ -72,16 +105,36 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 fn given(line: &[u8], in_tests: bool) -> Result<Option<Severity>, String> {
     let shape = GIVEN.as_ref().map_err(ToString::to_string)?;
     let Some(found) = shape.captures(line) else { return Ok(None) };
-    let value = found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3)).map(|value| value.as_bytes()).unwrap_or_default();
-    let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
-    let is_random =
-        value.len() >= 20 && entropy(value) > 3.5 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.contains(&b'{');
-    Ok(match (is_random, in_tests) {
+    let value = (1..=4).find_map(|group| found.get(group)).map(|value| value.as_bytes()).unwrap_or_default();
+    let in_address = found.get(3).is_some() && value.len() >= 10 && has_all_kinds(value);
+    let is_header = found.get(4).is_some();
+    Ok(match (is_random(value) || in_address, in_tests) {
+        (false, _) if is_header => None,
         (true, false) => Some(Severity::Refuse),
         (true, true) => Some(Severity::Flag),
         (false, false) => Some(Severity::Flag),
         (false, true) => None,
     })
+}
+
+fn is_random(value: &[u8]) -> bool {
+    let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
+    value.len() >= 20 && entropy(value) > 3.5 && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !value.contains(&b'{')
+}
+
+fn has_all_kinds(value: &[u8]) -> bool {
+    [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase].iter().all(|kind| value.iter().any(kind)) && !value.contains(&b'{')
+}
+
+/// A line of settings without quotes: `password = …`. In a program that could be the name of something.
+fn set_in_a_file(line: &[u8], path: &[u8]) -> Result<Option<Severity>, String> {
+    let shape = SET_PLAINLY.as_ref().map_err(ToString::to_string)?;
+    let value = shape.captures(line).and_then(|found| found.get(1)).map(|value| value.as_bytes());
+    let is_settings = file_name(path).starts_with(b".")
+        || [".ini", ".cfg", ".conf", ".env", ".properties", ".yml", ".yaml", ".toml", "credentials"]
+            .iter()
+            .any(|ending| path.ends_with(ending.as_bytes()));
+    Ok((is_settings && value.is_some_and(is_random)).then_some(Severity::Refuse))
 }
 
 /// Bits a byte, by how often each occurs.

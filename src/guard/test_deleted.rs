@@ -1,6 +1,6 @@
 //! The cheapest way to green is to delete what is red.
 
-use super::{Blob, Patch, file_name, folder, of_file, shown, test_weakened, text};
+use super::{Blob, Patch, file_name, folder, foreign_test, of_file, shown, test_weakened, text};
 use crate::domain::{BlobMode, ChangedFile, Finding, Severity, is_collected_file, is_test_file};
 
 pub(super) const RULE: &str = "test-deleted";
@@ -40,11 +40,9 @@ fn is_file(blob: Option<&Blob>) -> bool {
     blob.is_some_and(|(mode, _)| matches!(mode, BlobMode::File | BlobMode::Executable))
 }
 
-/// A test of Python, or one by its name in another language.
+/// A test of Python, or one of another language.
 fn is_test(path: &[u8]) -> bool {
-    let name = String::from_utf8_lossy(file_name(path)).into_owned();
-    let known = [".test.", ".spec.", "_test.", "_spec.", "Test.java", "Tests.java", "Test.kt", "Tests.cs", "Test.php"];
-    is_test_file(path) || known.iter().any(|part| name.contains(part)) || name.ends_with(".bats")
+    is_test_file(path) || foreign_test::is_foreign_test(path)
 }
 
 fn is_empty(file: &ChangedFile) -> bool {

@@ -114,6 +114,11 @@ impl Names {
         }
     }
 
+    /// Whether a name of this module stands for something that is called so elsewhere.
+    pub(in crate::guard) fn is_alias_of(&self, name: &str) -> bool {
+        self.aliases.values().any(|full| full.rsplit('.').next() == Some(name))
+    }
+
     /// Whether a name is, or starts with, something that this module imports.
     pub(in crate::guard) fn is_imported(&self, root: &str) -> bool {
         !root.is_empty() && self.roots.contains(root)

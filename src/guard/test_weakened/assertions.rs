@@ -7,7 +7,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use ruff_python_ast::comparable::ComparableExpr;
 use ruff_python_ast::{AnyNodeRef, BoolOp, CmpOp, ExceptHandler, Expr, ExprCall, Stmt};
 
-use super::inventory::Block;
+use super::inventory::{Block, leaves_out_others};
+use super::locals::{Locals, statement};
+use super::strength::is_loose;
 use super::truths::{always, equals_all, is_empty, never};
 use crate::guard::errors_swallowed::catches_all;
 use crate::guard::python::place::last;
@@ -23,6 +25,12 @@ pub(super) struct Assertion {
     pub(super) words: BTreeSet<String>,
     /// Whether it compares with something, and does not only ask whether there is anything.
     pub(super) compares: bool,
+    /// Whether one answer alone satisfies it.
+    pub(super) is_exact: bool,
+    /// The names of what is called in it.
+    pub(super) called: BTreeSet<String>,
+    /// The conditions that it stands under.
+    pub(super) under: Vec<u64>,
 }
 
 pub(super) fn key(expr: &Expr) -> u64 {
@@ -42,6 +50,8 @@ pub(super) fn live(block: &Block<'_>, module: &Module, equal: &BTreeSet<String>,
         fakes: fakes(block, &module.names, equal),
         helpers,
         called: called(block),
+        locals: Locals::default(),
+        under: Vec::new(),
         found: Vec::new(),
     };
     search.body(block.body());
@@ -65,6 +75,9 @@ struct Search<'a> {
     /// Functions of the file that assert for others.
     helpers: &'a BTreeSet<String>,
     called: BTreeSet<String>,
+    locals: Locals,
+    /// The conditions around the place.
+    under: Vec<u64>,
     found: Vec<Assertion>,
 }
 
@@ -73,6 +86,7 @@ impl Search<'_> {
     fn body(&mut self, body: &[Stmt]) {
         for stmt in body {
             self.stmt(stmt);
+            self.locals.learn(stmt);
             let leaves = match stmt {
                 Stmt::Return(_) | Stmt::Raise(_) | Stmt::Continue(_) | Stmt::Break(_) => true,
                 Stmt::Expr(of) => is_skip_call(&of.value, self.names),
@@ -86,21 +100,33 @@ impl Search<'_> {
         }
     }
 
+    fn body_under(&mut self, body: &[Stmt], condition: Option<u64>) {
+        let depth = self.under.len();
+        self.under.extend(condition);
+        self.body(body);
+        self.under.truncate(depth);
+    }
+
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::Assert(of) if !always(&of.test, self.names) && !self.is_fake(&of.test) && !or_skips(&of.test, self.names) => {
-                self.add(&of.test)
+                self.locals.learn(stmt);
+                let filled = self.locals.filled(&of.test);
+                if !always(&filled, self.names) {
+                    self.add(&filled);
+                }
             }
             Stmt::If(of) => {
                 let mut reached = true;
+                let is_asked = !always(&of.test, self.names) && !leaves_out_others(&of.test, self.names);
                 if !never(&of.test, self.names) {
-                    self.body(&of.body);
+                    self.body_under(&of.body, is_asked.then(|| key(&of.test)));
                 }
                 reached &= !always(&of.test, self.names);
                 for clause in &of.elif_else_clauses {
                     let test = clause.test.as_ref();
                     if reached && !test.is_some_and(|test| never(test, self.names)) {
-                        self.body(&clause.body);
+                        self.body_under(&clause.body, Some(key(&of.test)));
                     }
                     reached &= !test.is_some_and(|test| always(test, self.names));
                 }
@@ -123,7 +149,7 @@ impl Search<'_> {
                 self.body(&of.orelse);
                 self.body(&of.finalbody);
             }
-            Stmt::Match(of) => of.cases.iter().for_each(|case| self.body(&case.body)),
+            Stmt::Match(of) => of.cases.iter().for_each(|case| self.body_under(&case.body, Some(key(&of.subject)))),
             Stmt::FunctionDef(of) if self.called.contains(of.name.as_str()) => self.body(&of.body),
             Stmt::Expr(of) => self.expr(&of.value),
             Stmt::Assign(of) => self.expr(&of.value),
@@ -156,7 +182,12 @@ impl Search<'_> {
         match expr {
             Expr::Await(of) => self.expr(&of.value),
             Expr::Call(call) if self.helpers.contains(last(&self.names.full(&call.func))) => self.add(expr),
-            Expr::Call(call) if is_assertion(last(&self.names.full(&call.func))) && !self.is_trivial(call) => self.add(expr),
+            Expr::Call(call) if is_assertion(last(&self.names.full(&call.func))) && !self.is_trivial(call) => {
+                let filled = self.locals.filled(expr);
+                if !matches!(&filled, Expr::Call(call) if self.is_trivial(call)) {
+                    self.add(&filled);
+                }
+            }
             Expr::Call(call) => {
                 if let Expr::Attribute(of) = &*call.func {
                     self.expr(&of.value);
@@ -211,14 +242,13 @@ impl Search<'_> {
     }
 
     fn add(&mut self, expr: &Expr) {
-        let (mut calls, mut words) = (Vec::new(), BTreeSet::new());
-        let stmt = [Stmt::Expr(ruff_python_ast::StmtExpr {
-            node_index: Default::default(),
-            range: Default::default(),
-            value: Box::new(expr.clone()),
-        })];
-        each(&stmt, |_, node| match node {
-            AnyNodeRef::ExprCall(call) if !call.arguments.is_empty() => calls.push(key(&Expr::Call(call.clone()))),
+        let (mut calls, mut words, mut called) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        each(&[statement(expr)], |_, node| match node {
+            AnyNodeRef::ExprCall(call) if !call.arguments.is_empty() => {
+                called.extend(method_of(call));
+                calls.push(key(&Expr::Call(call.clone())));
+            }
+            AnyNodeRef::ExprCall(call) => called.extend(method_of(call)),
             AnyNodeRef::ExprName(name) => {
                 words.insert(name.id.to_string());
             }
@@ -227,8 +257,14 @@ impl Search<'_> {
             }
             _ => {}
         });
-        self.found.push(Assertion { key: key(expr), calls, words, compares: compares(expr, self.names) });
+        let compares = compares(expr, self.names);
+        let is_exact = compares && !is_loose(expr, self.names);
+        self.found.push(Assertion { key: key(expr), calls, words, compares, is_exact, called, under: self.under.clone() });
     }
+}
+
+fn method_of(call: &ExprCall) -> Option<String> {
+    if let Expr::Attribute(of) = &*call.func { Some(of.attr.to_string()) } else { None }
 }
 
 /// Whether an assertion compares with something, and does not only ask whether there is anything.

@@ -5,7 +5,7 @@ use ruff_python_ast::{AnyNodeRef, Expr, Stmt};
 use super::assertions::swallows;
 use crate::domain::Severity::{Flag, Refuse};
 use crate::guard::python::place::{function, last, runs_at_import};
-use crate::guard::python::{Fact, Module, Names, PythonFile, each};
+use crate::guard::python::{Fact, Module, Names, PythonFile, Role, each};
 
 pub(super) fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     if !file.role.is_of_tests() {
@@ -20,12 +20,33 @@ pub(super) fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
             AnyNodeRef::StmtDelete(of) if runs_at_import(path) => of.targets.iter().find_map(|target| dynamic(target, names)),
             AnyNodeRef::ExprCall(call) if runs_at_import(path) => {
                 let full = names.full(&call.func);
-                let takes = full.starts_with("globals.__dict__.")
-                    && matches!(last(&full), "pop" | "clear" | "update" | "__delitem__" | "__setitem__");
+                let takes = full.contains("__dict__.") && matches!(last(&full), "pop" | "clear" | "update" | "__delitem__" | "__setitem__");
                 let of_tests = matches!(full.as_str(), "delattr" | "setattr")
                     && call.arguments.args.get(1).is_none_or(|name| names.text(name).is_none_or(|name| name.starts_with("test")));
                 let itself = full == "setattr" && call.arguments.args.first().is_some_and(|owner| names.full(owner).contains("__name__"));
+                if full == "exec" {
+                    return facts.push(Fact::new(
+                        Refuse,
+                        module.line(&node),
+                        "exec",
+                        "code made from data runs while the file of tests is imported",
+                    ));
+                }
+                if destroys(call, &full) {
+                    return facts.push(Fact::new(
+                        Refuse,
+                        module.line(&node),
+                        full,
+                        "files are deleted or written while the tests are imported",
+                    ));
+                }
                 (takes || of_tests || itself).then_some(("globals", "tests are added or taken away while the file is imported"))
+            }
+            AnyNodeRef::ExprCall(call) if names.full(&call.func) == "setattr" && names_a_test(call, names) => {
+                Some(("setattr", "a test, or what it asserts with, is replaced while the tests run"))
+            }
+            AnyNodeRef::StmtRaise(_) if path.is_empty() && file.role != Role::Source => {
+                Some(("raise", "importing the file raises an error, so that nothing in it runs"))
             }
             AnyNodeRef::StmtTry(of) => {
                 let swallowing = of.handlers.iter().any(|handler| swallows(handler, names));
@@ -57,11 +78,47 @@ fn assigned(target: &Expr, value: &Expr) -> Option<(&'static str, &'static str)>
             let is_nothing = matches!(value, Expr::List(list) if list.elts.is_empty());
             (!is_nothing).then_some(("collect_ignore", "collect_ignore leaves files of tests out"))
         }
+        Expr::Name(name) if name.id == "__path__" => Some(("__path__", "the package of tests looks for its modules elsewhere")),
+        Expr::Name(name)
+            if matches!(name.id.as_str(), "__unittest_skip__" | "__unittest_expecting_failure__")
+                || name.id.starts_with("assert") && name.id.chars().any(char::is_uppercase) =>
+        {
+            Some(("case", "what a test case does by itself is overwritten"))
+        }
+        Expr::Attribute(of)
+            if of.attr.starts_with("test_") && !value.is_string_literal_expr()
+                || of.attr.starts_with("assert") && of.attr.chars().any(char::is_uppercase)
+                || matches!(of.attr.as_str(), "_testMethodName" | "failureException" | "skipTest") =>
+        {
+            Some(("case", "a test, or what it asserts with, is replaced while the tests run"))
+        }
         Expr::Subscript(of) if matches!(&*of.value, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if matches!(name.id.as_str(), "globals" | "vars" | "locals"))) => {
             Some(("globals", "tests are added or taken away while the file is imported"))
         }
         _ => None,
     }
+}
+
+/// `setattr(self, self._testMethodName, …)`.
+fn names_a_test(call: &ruff_python_ast::ExprCall, names: &Names) -> bool {
+    call.arguments.args.get(1).is_some_and(|name| {
+        names
+            .text(name)
+            .map_or_else(|| names.full(name).contains("_testMethodName"), |name| name.starts_with("test_") || name.starts_with("assert"))
+    })
+}
+
+/// Whether a call deletes, moves or writes files.
+fn destroys(call: &ruff_python_ast::ExprCall, full: &str) -> bool {
+    let writes = || {
+        call.arguments
+            .find_argument_value("mode", 1)
+            .is_some_and(|mode| matches!(mode, Expr::StringLiteral(of) if of.value.to_str().contains(['w', 'a', 'x', '+'])))
+    };
+    full.starts_with("shutil.") && matches!(last(full), "rmtree" | "move")
+        || full.starts_with("os.") && matches!(last(full), "remove" | "unlink" | "truncate" | "rename" | "replace" | "removedirs" | "rmdir")
+        || full.contains('(') && matches!(last(full), "unlink" | "write_text" | "write_bytes" | "rename" | "touch" | "rmdir")
+        || full == "open" && writes()
 }
 
 /// `del globals()[name]`.

@@ -142,7 +142,9 @@ impl<'a> Reader<'a> {
             .body
             .iter()
             .any(|stmt| matches!(stmt, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__init__" | "__new__")));
-        let collects = collected && (is_case || class.name.starts_with("Test") && !made_by_itself) && !is_off(&class.body);
+        let is_made_otherwise = bases.iter().any(|base| BUILT_IN.contains(&base.as_str()));
+        let collects =
+            collected && !is_made_otherwise && (is_case || class.name.starts_with("Test") && !made_by_itself) && !is_off(&class.body);
         let awaits = bases.iter().any(|base| base.to_lowercase().contains("async") || base.contains("AsyncHTTP") || base.contains("Aio"));
         let name = format!("{outer}{}", class.name);
         if !bases.contains(&name) {
@@ -160,8 +162,26 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Classes with a way of their own to be made: what is derived from them is not collected.
+const BUILT_IN: &[&str] = &[
+    "type",
+    "dict",
+    "list",
+    "tuple",
+    "set",
+    "frozenset",
+    "int",
+    "float",
+    "str",
+    "bytes",
+    "Exception",
+    "BaseException",
+    "enum.Enum",
+    "typing.NamedTuple",
+];
+
 /// A condition that is false only on systems that tests rarely run on: `if sys.platform != "win32"`.
-fn leaves_out_others(test: &Expr, names: &Names) -> bool {
+pub(super) fn leaves_out_others(test: &Expr, names: &Names) -> bool {
     match test {
         Expr::UnaryOp(of) => of.op == UnaryOp::Not && asks_for_platform(&of.operand, names),
         Expr::Compare(of) if of.ops[..] == [CmpOp::NotEq] => {
@@ -210,6 +230,16 @@ fn collect_taken(body: &[Stmt], outer: &str, module: &Module, gone: &mut BTreeSe
                 gone.extend(deleted_by_call(&of.value, &module.names).map(|name| format!("{outer}{name}")));
                 continue;
             }
+            Stmt::Import(of) => {
+                gone.extend(of.names.iter().map(|alias| format!("{outer}{}", alias.asname.as_ref().unwrap_or(&alias.name))));
+                continue;
+            }
+            Stmt::ImportFrom(of) => {
+                gone.extend(of.names.iter().map(|alias| format!("{outer}{}", alias.asname.as_ref().unwrap_or(&alias.name))));
+                continue;
+            }
+            Stmt::For(of) => vec![&of.target],
+            Stmt::With(of) => of.items.iter().filter_map(|item| item.optional_vars.as_deref()).collect(),
             Stmt::FunctionDef(of) => {
                 gone.remove(&format!("{outer}{}", of.name));
                 continue;
@@ -237,6 +267,9 @@ fn named(target: &Expr, names: &Names) -> Option<String> {
 
 /// `globals().pop("test_a")`, `delattr(TestA, "test_a")`.
 fn deleted_by_call(expr: &Expr, names: &Names) -> Option<String> {
+    if let Expr::Named(of) = expr {
+        return named(&of.target, names);
+    }
     let Expr::Call(call) = expr else { return None };
     let (first, second) = (call.arguments.args.first()?, call.arguments.args.get(1));
     match names.full(&call.func).as_str() {

@@ -7,8 +7,11 @@
 mod assertions;
 mod bent;
 mod inventory;
+mod locals;
 mod moved;
+mod narrower;
 mod skips;
+mod strength;
 mod truths;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +49,7 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let deselecting = test_configuration::choosing_words(patch);
     let mut findings = fresh(patch, RULE, bent::facts);
     for side in sides.iter().filter(|side| side.after.is_some()) {
-        findings.extend(weaker_blocks(side, &gone, &deselecting));
+        findings.extend(weaker_blocks(side, &sides, &gone, &deselecting));
         findings.extend(lost_tests(side).into_iter().map(|lost| match explanation(&lost, &sides, &gone, patch) {
             Some(why) => of_file(RULE, Severity::Flag, side.file.file, None, why),
             None => of_file(
@@ -133,11 +136,17 @@ fn marked_otherwise(old: &Block<'_>, new: &Block<'_>, deselecting: &[String]) ->
     words(old).symmetric_difference(&words(new)).find(|word| deselecting.contains(word)).cloned()
 }
 
-fn weaker_blocks(side: &Side<'_>, gone: &BTreeSet<String>, deselecting: &[String]) -> Vec<Finding> {
+fn weaker_blocks(side: &Side<'_>, sides: &[Side<'_>], gone: &BTreeSet<String>, deselecting: &[String]) -> Vec<Finding> {
     let Some(after) = side.after else { return Vec::new() };
     let was: BTreeMap<&str, &Block<'_>> = side.blocks_before.iter().map(|block| (block.name.as_str(), block)).collect();
     let skipping_before = side.before.map(skips::names_that_skip).unwrap_or_default();
-    let skipping_after = skips::names_that_skip(after);
+    let mut skipping_after = skips::names_that_skip(after);
+    let others: Vec<&Module> =
+        sides.iter().filter(|other| other.file.file.path != side.file.file.path).filter_map(|other| other.after).collect();
+    for other in &others {
+        let skipping = skips::names_that_skip(other);
+        skipping_after.extend(skipping.into_iter().filter(|name| after.names.is_alias_of(name)));
+    }
     let mut findings = Vec::new();
     for block in &side.blocks_after {
         let old = was.get(block.name.as_str()).copied();
@@ -162,6 +171,10 @@ fn weaker_blocks(side: &Side<'_>, gone: &BTreeSet<String>, deselecting: &[String
             ));
         }
         if let Some((old, before)) = old.zip(side.before) {
+            let narrower = old.is_test.then(|| narrower::hiding_decorator(old, block, after, &others)).flatten();
+            findings
+                .extend(narrower.map(|name| say(Severity::Refuse, format!("{} is now inside {name}, which may not run it", shown(block)))));
+            findings.extend(narrower::narrower(old, before, block, after).map(|why| say(Severity::Refuse, why)));
             findings.extend(weaker(old, before, block, after, side, gone).map(|(severity, why)| say(severity, why)));
         }
     }
@@ -204,6 +217,17 @@ fn weaker(
     let removed: Vec<&Assertion> = surplus(&had, &has);
     let added: Vec<&Assertion> = surplus(&has, &had);
     let returns = |block: &Block<'_>| statements(block.body()).into_iter().filter(|stmt| matches!(stmt, Stmt::Return(_))).count();
+    if let Some(why) = asked_less_often(&had, &has) {
+        return Some((Severity::Refuse, format!("{} {why}", shown(new))));
+    }
+    let passes_on =
+        |block: &Block<'_>| statements(block.body()).into_iter().filter(|stmt| matches!(stmt, Stmt::Continue(_) | Stmt::Break(_))).count();
+    if new.is_test && passes_on(new) > passes_on(old) && !had.is_empty() && added.is_empty() {
+        return Some((Severity::Refuse, format!("{} passes over some of what it asserted before", shown(new))));
+    }
+    if let Some(name) = replaced(old, new, &has) {
+        return Some((Severity::Refuse, format!("{} replaces {name}, which it asks", shown(new))));
+    }
     if new.is_test && returns(new) > returns(old) && !had.is_empty() {
         return Some((Severity::Refuse, format!("{} may return before it has asserted anything", shown(new))));
     }
@@ -213,12 +237,45 @@ fn weaker(
     if comparisons(&removed) > comparisons(&added) && removed.len() == added.len() {
         return Some((Severity::Refuse, format!("{} only asks whether there is something, where it compared before", shown(new))));
     }
+    let exact = |assertions: &[&Assertion]| {
+        assertions.iter().filter(|assertion| assertion.is_exact && assertion.words.intersection(gone).next().is_none()).count()
+    };
+    if exact(&removed) > exact(&added) && removed.len() <= added.len() {
+        return Some((Severity::Refuse, format!("{} accepts more answers than before", shown(new))));
+    }
     if removed.len() > added.len() {
         let missing = removed.iter().filter(|assertion| !is_explained(assertion, &added, &has, gone)).count();
         let severity = if missing > added.len() || missing > 0 && added.is_empty() { Severity::Refuse } else { Severity::Flag };
         return Some((severity, format!("{} asserts {} things that can fail; before it was {}", shown(new), has.len(), had.len())));
     }
     (!removed.is_empty()).then(|| (Severity::Flag, format!("{} expects something else than before", shown(new))))
+}
+
+/// Whether an assertion that always ran is now made under a condition only.
+fn asked_less_often(had: &[Assertion], has: &[Assertion]) -> Option<&'static str> {
+    let free = |assertions: &[Assertion], key: u64| {
+        assertions.iter().filter(|assertion| assertion.key == key && assertion.under.is_empty()).count()
+    };
+    let is_conditional = |new: &Assertion| !new.under.is_empty() && free(had, new.key) > free(has, new.key);
+    has.iter().any(is_conditional).then_some("asserts under a condition what it always asserted before")
+}
+
+/// What a test calls in its assertions and gives another value to, where it did not before.
+fn replaced(old: &Block<'_>, new: &Block<'_>, has: &[Assertion]) -> Option<String> {
+    let set = |block: &Block<'_>| {
+        let mut names = BTreeSet::new();
+        for stmt in statements(block.body()) {
+            let Stmt::Assign(of) = stmt else { continue };
+            names.extend(
+                of.targets
+                    .iter()
+                    .filter_map(|target| if let ruff_python_ast::Expr::Attribute(of) = target { Some(of.attr.to_string()) } else { None }),
+            );
+        }
+        names
+    };
+    let new_names: Vec<String> = set(new).difference(&set(old)).cloned().collect();
+    new_names.into_iter().find(|name| has.iter().any(|assertion| assertion.called.contains(name)))
 }
 
 /// Whether what an assertion looked at is gone from the source, or still looked at by another one.

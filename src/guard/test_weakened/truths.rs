@@ -1,9 +1,10 @@
 //! What is true or false whatever the program does.
 
-use ruff_python_ast::{BoolOp, CmpOp, Expr, Number, UnaryOp};
+use ruff_python_ast::{AnyNodeRef, BoolOp, CmpOp, Expr, Number, UnaryOp};
 
+use super::locals::statement;
 use crate::guard::python::place::last;
-use crate::guard::python::{Names, is_constant, same};
+use crate::guard::python::{Names, each, is_constant, same};
 
 /// Whether a condition holds whatever the program does.
 pub(super) fn always(expr: &Expr, names: &Names) -> bool {
@@ -52,6 +53,9 @@ pub(super) fn never(expr: &Expr, names: &Names) -> bool {
             CmpOp::NotEq | CmpOp::IsNot => same(&of.left, &of.comparators[0]),
             _ => false,
         },
+        Expr::Call(call) if names.full(&call.func) == "any" => {
+            matches!(call.arguments.args.first(), Some(Expr::Generator(of)) if of.generators.first().is_some_and(|first| is_empty(&first.iter, names)))
+        }
         _ => literal(expr) == Some(false) || asks_outside(expr, names),
     }
 }
@@ -93,7 +97,8 @@ fn compared(left: &Expr, op: CmpOp, right: &Expr, names: &Names) -> bool {
     let zero = |expr: &Expr| matches!(expr, Expr::NumberLiteral(of) if of.value.as_int().is_some_and(|int| *int == 0));
     match op {
         CmpOp::Eq | CmpOp::Is | CmpOp::LtE | CmpOp::GtE if equal => true,
-        CmpOp::Eq => equals_all(&left, names) || equals_all(&right, names),
+        CmpOp::Is if gives_nothing(&left, names) && matches!(right, Expr::NoneLiteral(_)) => true,
+        CmpOp::Eq => equals_all(&left, names) || equals_all(&right, names) || is_empty(&left, names) && is_empty(&right, names),
         CmpOp::GtE => length(&left) && zero(&right),
         CmpOp::LtE => zero(&left) && length(&right),
         CmpOp::NotEq | CmpOp::IsNot => is_constant(&left) && is_constant(&right) && !same(&left, &right),
@@ -107,10 +112,25 @@ fn compared(left: &Expr, op: CmpOp, right: &Expr, names: &Names) -> bool {
     }
 }
 
+/// A call that gives nothing back, whatever happens.
+fn gives_nothing(expr: &Expr, names: &Names) -> bool {
+    matches!(expr, Expr::Call(call) if matches!(last(&names.full(&call.func)), "print" | "append" | "sort" | "clear" | "update" | "extend" | "sleep" | "warn"))
+}
+
 /// Whether a value is equal to everything.
 pub(super) fn equals_all(expr: &Expr, names: &Names) -> bool {
     let full = names.full(expr);
-    full.ends_with("mock.ANY") || full == "ANY" || full.ends_with("mock.MagicMock().ANY")
+    let mut says_so = false;
+    if matches!(expr, Expr::Call(_)) {
+        each(&[statement(expr)], |_, node| {
+            says_so |= match node {
+                AnyNodeRef::ExprStringLiteral(of) => matches!(of.value.to_str(), "__eq__" | "__ne__"),
+                AnyNodeRef::Keyword(of) => of.arg.as_ref().is_some_and(|name| matches!(name.as_str(), "__eq__" | "__ne__")),
+                _ => false,
+            };
+        });
+    }
+    says_so || full.ends_with("mock.ANY") || full == "ANY" || full.ends_with("mock.MagicMock().ANY")
 }
 
 /// `x or not x`, `x and not x`.
@@ -147,6 +167,7 @@ fn all_always(list: &Expr, names: &Names) -> bool {
     match list {
         Expr::List(of) => of.elts.iter().all(|one| always(one, names)),
         Expr::Tuple(of) => of.elts.iter().all(|one| always(one, names)),
+        Expr::Generator(of) => of.generators.first().is_some_and(|first| is_empty(&first.iter, names)) || always(&of.elt, names),
         other => is_empty(other, names),
     }
 }
@@ -166,6 +187,7 @@ pub(super) fn is_empty(expr: &Expr, names: &Names) -> bool {
         Expr::Tuple(of) => of.elts.is_empty(),
         Expr::Dict(of) => of.items.is_empty(),
         Expr::StringLiteral(of) => of.value.to_str().is_empty(),
+        Expr::ListComp(of) => of.generators.first().is_some_and(|first| is_empty(&first.iter, names)),
         Expr::Call(call) => match names.full(&call.func).as_str() {
             "list" | "tuple" | "set" | "dict" | "iter" | "frozenset" => {
                 call.arguments.is_empty() || call.arguments.args.first().is_some_and(|arg| is_empty(arg, names))
