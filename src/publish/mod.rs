@@ -3,6 +3,7 @@
 //! What must hold: every step looks before it creates, so that a repeat changes nothing; a pull request is a draft by the forge's own word,
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
+mod access;
 pub mod codeowners;
 mod comment;
 pub mod endings;
@@ -11,12 +12,15 @@ pub mod replies;
 pub mod report;
 pub mod text;
 
+use futures_util::future::BoxFuture;
+
 use crate::config::DraftFallback;
 use crate::domain::{ObjectId, RepoRef};
 use crate::forge::{CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
-use crate::git::{GitError, Mirror, Remote};
+use crate::git::{GitError, Mirror};
 use crate::guard::GuardedPatch;
 
+pub use access::with_access;
 pub use comment::{Allowance, Place, StatusComment, Unlimited};
 
 /// On every pull request of ours, before anybody is asked to look at it.
@@ -88,9 +92,7 @@ pub async fn propose(
     body: &str,
 ) -> Result<PullRequest, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
-    let access = to.forge.git_access(to.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    mirror.push(&remote, commit, to.branch).await?;
+    with_access(to.forge, to.repo, &|remote| Box::pin(async move { mirror.push(&remote, commit, to.branch).await })).await?;
     let ready_is_fine = to.fallback == DraftFallback::ReviewStatus;
     if ready_is_fine {
         to.forge.set_status(to.repo, commit.as_str(), &HUMAN_REVIEW).await?;
@@ -170,9 +172,8 @@ pub async fn add(
     body: &str,
 ) -> Result<Added, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing on top of what is there");
-    let access = to.forge.git_access(to.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    if !mirror.push_on(&remote, parent, commit, to.branch).await? {
+    let push = |remote| -> BoxFuture<'_, _> { Box::pin(async move { mirror.push_on(&remote, parent, commit, to.branch).await }) };
+    if !with_access(to.forge, to.repo, &push).await? {
         return Ok(Added::Moved);
     }
     to.forge.edit_pull_request(to.repo, number, body).await?;
