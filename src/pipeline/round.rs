@@ -47,6 +47,7 @@ async fn publish(
     let to =
         Destination { forge: asked.forge, repo: asked.repo, base_branch: &base.branch, branch: &round.branch, reviewers: &[], fallback };
     let body = text::pull_request(&work.report, work.issue);
+    admit::goes_on(work, asked).await?;
     let commits = (&head.base, &candidate.commit);
     if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &body).await? == Added::Moved {
         forget_work_on_head(work);

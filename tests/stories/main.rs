@@ -13,6 +13,7 @@ mod fix;
 mod github_app;
 mod guard;
 mod guard_cli;
+mod half_published;
 mod hostile_bash;
 mod house;
 mod leaf_loop;
