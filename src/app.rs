@@ -439,6 +439,7 @@ fn forge(
         },
         ca_bundle: read_ca(entry.ca_file.as_deref())?,
         ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
+        write_spacing: entry.write_spacing(),
         pause: Arc::new(crate::forge::Sleep),
         clock: clock.clone(),
     };

@@ -8,6 +8,7 @@ mod read;
 mod secrets;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
@@ -195,6 +196,8 @@ pub struct Forge {
     /// What is done where the forge makes no drafts.
     #[serde(default)]
     pub draft_fallback: DraftFallback,
+    /// The least time between calls that change something, in milliseconds; where it is not given, what the kind of forge asks for.
+    pub write_spacing_ms: Option<u64>,
     /// A PEM file with the certificates of a private authority.
     pub ca_file: Option<PathBuf>,
     /// Allows `http://` to another machine than this one. The token then crosses the network in the clear.
@@ -218,6 +221,13 @@ impl Forge {
     #[must_use]
     pub fn service_url(&self) -> &Url {
         self.internal_url.as_ref().unwrap_or(&self.url)
+    }
+
+    /// The least time between calls that change something: a second on GitHub, which asks for that, and none elsewhere.
+    #[must_use]
+    pub fn write_spacing(&self) -> Duration {
+        let asked_for = if self.kind == ForgeKind::Github { 1000 } else { 0 };
+        Duration::from_millis(self.write_spacing_ms.unwrap_or(asked_for))
     }
 
     /// The address of the API: as configured, or where this kind has it.

@@ -10,6 +10,7 @@ mod feedback;
 mod reconcile;
 mod record;
 mod stopping;
+mod undo;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -304,7 +305,7 @@ impl Worker {
         let comments = self.comments();
         let place = place_of(forge.as_ref(), claimed, &comments);
         let mut status = StatusComment::new(place, &claimed.lease.job().0);
-        self.conclude_stopped(claimed, Some((forge.as_ref(), &mut status)), asked, report).await
+        self.conclude_stopped(claimed, forge.as_ref(), &mut status, asked, report).await
     }
 
     fn new_report(&self, claimed: &Claimed) -> Report {
@@ -351,24 +352,31 @@ impl Worker {
         work.finish_stage();
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
+        let claimed = &Claimed { checkpoint: std::mem::take(&mut work.checkpoint), ..claimed.clone() };
+        let forge = forge.as_ref();
         match solved {
             Err(Stop::Outcome(Outcome::Abandoned { fault: Fault::RepositoryGone, .. }))
-                if at_its_present_path(forge.as_ref(), claimed).await.repo != claimed.repo =>
+                if at_its_present_path(forge, claimed).await.repo != claimed.repo =>
             {
                 self.put_back(claimed, &mut status, Stop::later("the repository was renamed meanwhile")).await
             }
-            Ok(outcome) | Err(Stop::Outcome(outcome)) => self.conclude(claimed, Some((forge.as_ref(), &mut status)), outcome, report).await,
-            Err(Stop::Hidden) => self.end_quietly(claimed, Refusal::Confidential.name(), report).await,
+            Ok(outcome) | Err(Stop::Outcome(outcome)) => match self.looked_into(forge, claimed, outcome).await {
+                Outcome::Cancelled { by } => self.cancelled(claimed, forge, &mut status, by, report).await,
+                outcome => self.conclude(claimed, Some((forge, &mut status)), outcome, report).await,
+            },
+            Err(Stop::Hidden) => match self.undo(forge, claimed, None).await {
+                Ok(()) => self.end_quietly(claimed, Refusal::Confidential.name(), report).await,
+                Err(later) => self.put_back(claimed, &mut status, later).await,
+            },
             Err(Stop::Quiet(_)) if claimed.taken_up => {
-                let by = "the label was taken off meanwhile".to_owned();
-                self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Cancelled { by }, report).await
+                self.cancelled(claimed, forge, &mut status, "the label was taken off meanwhile".to_owned(), report).await
             }
             Err(Stop::Quiet(reason)) => self.end_quietly(claimed, reason, report).await,
             Err(Stop::TryAgain(fault, detail)) if claimed.leases >= self.settings.max_leases => {
-                self.conclude(claimed, Some((forge.as_ref(), &mut status)), Outcome::Abandoned { fault, detail }, report).await
+                self.conclude(claimed, Some((forge, &mut status)), Outcome::Abandoned { fault, detail }, report).await
             }
             Err(stop @ Stop::Shutdown) => match self.is_to_stop(claimed).await {
-                Some(asked) => self.conclude_stopped(claimed, Some((forge.as_ref(), &mut status)), asked, report).await,
+                Some(asked) => self.conclude_stopped(claimed, forge, &mut status, asked, report).await,
                 None => self.put_back(claimed, &mut status, stop).await,
             },
             Err(stop) => self.put_back(claimed, &mut status, stop).await,

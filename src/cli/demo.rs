@@ -150,6 +150,8 @@ impl Demo {
             allowed_teams: Vec::new(),
             reviewers: Vec::new(),
             draft_fallback: DraftFallback::Refuse,
+            // The forge is this program.
+            write_spacing_ms: Some(0),
             ca_file: None,
             allow_plain_http: false,
         });

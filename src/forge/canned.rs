@@ -86,6 +86,7 @@ impl Canned {
             token: SecretString::from(TOKEN),
             ca_bundle: None,
             ca_file: None,
+            write_spacing: Duration::ZERO,
             pause: Arc::new(Noted(Arc::clone(&pauses))),
             clock: Arc::new(Standing),
         };

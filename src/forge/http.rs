@@ -20,7 +20,7 @@ use super::address::{below, check_base};
 use super::answer::{Answer, Trouble, shorten};
 use super::credentials::{Credentials, Fixed};
 use super::etags::Etags;
-use super::limits::Limits;
+use super::limits::{Limits, Writes};
 use super::settings::{Pause, Settings};
 use crate::domain::Clock;
 
@@ -105,7 +105,7 @@ pub(super) struct Http {
     clock: Arc<dyn Clock>,
     limits: Limits,
     etags: Option<Etags>,
-    writes: Option<tokio::sync::Mutex<()>>,
+    writes: Option<Writes>,
 }
 
 impl Http {
@@ -182,7 +182,7 @@ impl Http {
             clock: Arc::clone(&settings.clock),
             limits: Limits::default(),
             etags: None,
-            writes: None,
+            writes: (!settings.write_spacing.is_zero()).then(|| Writes::apart(settings.write_spacing)),
         })
     }
 
@@ -193,7 +193,7 @@ impl Http {
 
     /// Sends what changes something one after the other, as GitHub asks.
     pub(super) fn one_write_at_a_time(self) -> Self {
-        Self { writes: Some(tokio::sync::Mutex::default()), ..self }
+        Self { writes: self.writes.or_else(|| Some(Writes::apart(Duration::ZERO))), ..self }
     }
 
     /// Reads something.
@@ -214,6 +214,20 @@ impl Http {
         query: &[(&'static str, String)],
         paging: Paging,
     ) -> Result<Rows<T>, ForgeError> {
+        // Gitea and Forgejo write `null` for an empty page of some lists.
+        let rows = |what: &str, answer: &Answer| Ok(read::<Option<_>>(what, answer)?.unwrap_or_default());
+        self.pages(what, path, query, paging, rows).await
+    }
+
+    /// The same where `rows_of` finds the rows in each page.
+    pub(super) async fn pages<T>(
+        &self,
+        what: String,
+        path: &[&str],
+        query: &[(&'static str, String)],
+        paging: Paging,
+        rows_of: impl Fn(&str, &Answer) -> Result<Vec<T>, ForgeError> + Send,
+    ) -> Result<Rows<T>, ForgeError> {
         let mut call = Call::new(what, Method::GET, path);
         let mut rows = Vec::new();
         let mut previous = Vec::new();
@@ -221,8 +235,7 @@ impl Http {
             call.query = query.to_vec();
             call.query.extend([(paging.size_name, paging.size.to_string()), ("page", page.to_string())]);
             let answer = self.send(&call).await?;
-            // Gitea and Forgejo write `null` for an empty page of some lists.
-            let more: Vec<T> = read::<Option<_>>(&call.what, &answer)?.unwrap_or_default();
+            let more = rows_of(&call.what, &answer)?;
             let ignores_pages = answer.body == previous;
             if more.is_empty() || ignores_pages {
                 return Ok(Rows { rows, complete: true });
@@ -245,16 +258,24 @@ impl Http {
         if !call.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&call.query);
         }
-        let _turn = match &self.writes {
-            Some(writes) if call.method != Method::GET => Some(writes.lock().await),
+        let mut turn = match &self.writes {
+            Some(writes) if call.method != Method::GET => Some(writes.turn().await),
             _ => None,
         };
         let (mut attempt, mut renewed) = (1, false);
         loop {
             self.respect_limits(what).await?;
+            let distance = turn.as_ref().map_or(Duration::ZERO, |turn| turn.wait(self.clock.now_ms()));
+            if !distance.is_zero() {
+                self.pause.pause(distance).await;
+            }
             let token = self.credentials.token(call.path).await?;
             let hidden = |error: ForgeError| without_token(error, &token);
-            let (trouble, sent) = match self.once(call, url.clone(), &token).await {
+            let answered = self.once(call, url.clone(), &token).await;
+            if let Some(turn) = &mut turn {
+                turn.took_place(self.clock.now_ms());
+            }
+            let (trouble, sent) = match answered {
                 Ok(answer) if answer.status == StatusCode::UNAUTHORIZED && !renewed => {
                     renewed = true;
                     if self.credentials.refused(&token, answer.time_ms()).await {

@@ -249,6 +249,17 @@ async fn what_changes_something_is_sent_one_after_the_other_where_the_forge_asks
     }
 }
 
+#[tokio::test]
+async fn what_changes_something_keeps_its_distance_and_reading_does_not() {
+    let mut canned = Canned::new((0..4).map(|_| answer(200, "{}")).collect()).await;
+    canned.settings.write_spacing = std::time::Duration::from_secs(1);
+    let http = http(&canned);
+    for (method, pauses) in [(Method::POST, 0), (Method::GET, 0), (Method::PATCH, 1), (Method::DELETE, 2)] {
+        http.send(&Call::new("thing".to_owned(), method.clone(), &["thing"])).await.unwrap();
+        assert_eq!(canned.pauses(), vec![1; pauses], "{method}");
+    }
+}
+
 /// A server that answers a request once another one has come as well, or none has for a while; it counts how many there were at once.
 async fn counting() -> (Settings, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     use std::sync::Arc;

@@ -55,11 +55,58 @@ fn close(state: &mut State, now_ms: i64, wait: Duration) {
     state.closed_until_ms = state.closed_until_ms.max(until);
 }
 
+/// What changes something, one call after the other and so far apart.
+#[derive(Debug)]
+pub(super) struct Writes {
+    spacing: Duration,
+    /// When the last one was answered.
+    last_ms: tokio::sync::Mutex<Option<i64>>,
+}
+
+/// The right to change something, held until the answer is there.
+pub(super) struct Turn<'a> {
+    spacing: Duration,
+    last_ms: tokio::sync::MutexGuard<'a, Option<i64>>,
+}
+
+impl Writes {
+    pub(super) fn apart(spacing: Duration) -> Self {
+        Self { spacing, last_ms: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        Turn { spacing: self.spacing, last_ms: self.last_ms.lock().await }
+    }
+}
+
+impl Turn<'_> {
+    /// How long the call still has to wait. A clock that was set back makes nobody wait longer than the distance.
+    pub(super) fn wait(&self, now_ms: i64) -> Duration {
+        let Some(last_ms) = *self.last_ms else { return Duration::ZERO };
+        self.spacing.saturating_sub(Duration::from_millis(u64::try_from(now_ms - last_ms).unwrap_or(0)))
+    }
+
+    /// The call was answered, or broke off.
+    pub(super) fn took_place(&mut self, now_ms: i64) {
+        *self.last_ms = Some(now_ms);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::Limits;
+    use super::{Limits, Writes};
+
+    #[tokio::test]
+    async fn writes_keep_their_distance_and_no_more() {
+        let writes = Writes::apart(Duration::from_secs(1));
+        assert_eq!(writes.turn().await.wait(5_000), Duration::ZERO, "the first waits for nothing");
+        writes.turn().await.took_place(5_000);
+        for (now, wait) in [(5_000, 1_000), (5_400, 600), (6_000, 0), (9_000, 0), (1_000, 1_000)] {
+            assert_eq!(writes.turn().await.wait(now), Duration::from_millis(wait), "{now}");
+        }
+    }
 
     #[test]
     fn a_limit_without_a_time_doubles_until_an_answer_comes() {

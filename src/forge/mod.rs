@@ -306,6 +306,10 @@ pub trait Forge: Send + Sync {
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError>;
     /// How git reads and writes the repository, now: the token may run out within the hour.
     async fn git_access(&self, repo: &RepoRef) -> Result<GitAccess, ForgeError>;
+    /// Git was not let in with this. Whether asking for access once more may give another token that is.
+    async fn git_refused(&self, _: &GitAccess) -> bool {
+        false
+    }
     /// Puts a label on a pull request as [`Forge::add_label`] does. Only GitLab numbers pull requests apart from issues.
     async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
         self.add_label(repo, number, label).await

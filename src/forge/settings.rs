@@ -56,6 +56,8 @@ pub struct Settings {
     pub ca_bundle: Option<Vec<u8>>,
     /// The file of these certificates, for git.
     pub ca_file: Option<PathBuf>,
+    /// The least time between calls that change something; zero for none.
+    pub write_spacing: Duration,
     /// How to wait between tries.
     pub pause: Arc<dyn Pause>,
     /// The time.

@@ -187,7 +187,7 @@ impl Mirror {
             }
             return Err(GitError::PushRefused(format!("the branch {branch} is there already with another commit ({there})")));
         }
-        self.send(remote, commit, &reference, &[]).await
+        self.send(remote, &format!("{commit}:{reference}"), &[]).await
     }
 
     /// Adds a commit to a branch of the remote whose tip is `parent`, the commit's own parent. Looks first: a branch that has the commit already is
@@ -203,7 +203,7 @@ impl Mirror {
             _ => return Ok(false),
         }
         // Never forced: what is not on top of the branch is rejected.
-        match self.send(remote, commit, &reference, &[]).await {
+        match self.send(remote, &format!("{commit}:{reference}"), &[]).await {
             Err(GitError::PushRefused(_)) if self.remote_tip(remote, &reference).await?.as_ref() != Some(parent) => Ok(false),
             sent => sent.map(|()| true),
         }
@@ -224,14 +224,30 @@ impl Mirror {
     /// # Errors
     /// When it would not, or the remote does not answer.
     pub async fn may_push(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<(), GitError> {
-        self.send(remote, commit, &format!("refs/heads/{branch}"), &["--dry-run"]).await
+        self.send(remote, &format!("{commit}:refs/heads/{branch}"), &["--dry-run"]).await
     }
 
-    async fn send(&self, remote: &Remote, commit: &ObjectId, reference: &str, more: &[&str]) -> Result<(), GitError> {
-        let refspec = format!("{commit}:{reference}");
+    /// Removes a branch of the remote that has this very commit at its tip; false when it is not there or anybody moved it.
+    ///
+    /// # Errors
+    /// When the remote refuses, or does not answer.
+    pub async fn remove_branch(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<bool, GitError> {
+        let reference = format!("refs/heads/{branch}");
+        if self.remote_tip(remote, &reference).await?.as_ref() != Some(commit) {
+            return Ok(false);
+        }
+        // The remote compares once more: what is pushed in this moment is not lost.
+        let only_if = format!("--force-with-lease={reference}:{commit}");
+        match self.send(remote, &format!(":{reference}"), &[&only_if]).await {
+            Err(GitError::PushRefused(_)) if self.remote_tip(remote, &reference).await?.as_ref() != Some(commit) => Ok(false),
+            sent => sent.map(|()| true),
+        }
+    }
+
+    async fn send(&self, remote: &Remote, refspec: &str, more: &[&str]) -> Result<(), GitError> {
         let mut args = vec!["push", "--quiet", "--no-verify", "--no-follow-tags"];
         args.extend(more);
-        args.extend(["--end-of-options", &remote.url, &refspec]);
+        args.extend(["--end-of-options", &remote.url, refspec]);
         let output = self.git.talk(&self.folder, remote, &args, self.timeout).await?;
         if output.status.success() {
             return Ok(());

@@ -74,6 +74,16 @@ pub enum GitError {
     Failed(String),
 }
 
+impl GitError {
+    /// Whether the remote did not let us in: the credential may be old, or never was enough.
+    #[must_use]
+    pub fn was_not_let_in(&self) -> bool {
+        let (Self::RepositoryGone(said) | Self::PushRefused(said)) = self else { return false };
+        let said = said.to_lowercase();
+        ["error: 401", "error: 403", "authentication failed", "access denied"].iter().any(|words| said.contains(words))
+    }
+}
+
 /// The git program with its fixed surroundings.
 #[derive(Debug, Clone)]
 pub struct Git {

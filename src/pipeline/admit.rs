@@ -75,16 +75,19 @@ async fn may_not(work: &Work<'_>, asked: &Asked<'_>, by: Option<&Actor>) -> Resu
     Ok((!allowed).then_some(Refusal::NotAllowed))
 }
 
-/// The same question once more before anything is pushed.
-pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
+fn cancelled(by: &str) -> Result<(), Stop> {
+    Err(Stop::Outcome(crate::domain::Outcome::Cancelled { by: by.to_owned() }))
+}
+
+/// Between the steps of publishing: nobody told the run to stop, and the issue is as it must be.
+pub(super) async fn goes_on(work: &Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
+    if work.cancel.is_cancelled() || work.record.is_to_stop().await? {
+        return Err(Stop::Shutdown);
+    }
     let issue = asked.forge.issue(asked.repo, work.issue).await?;
     let label = work.parts.settings.label.as_str();
     if issue.confidential {
         return Err(Stop::Hidden);
-    }
-    let cancelled = |by: &str| Err(Stop::Outcome(crate::domain::Outcome::Cancelled { by: by.to_owned() }));
-    if asked.forge.repository(asked.repo).await?.archived {
-        return cancelled("the repository was archived meanwhile");
     }
     if !issue.open {
         return cancelled("the issue was closed meanwhile");
@@ -94,6 +97,15 @@ pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Resu
     }
     if work.checkpoint.label_episode.is_some() && !issue.has_label(label) {
         return cancelled("the label was taken off meanwhile");
+    }
+    Ok(())
+}
+
+/// The question of the admission once more before anything is pushed.
+pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), Stop> {
+    goes_on(work, asked).await?;
+    if asked.forge.repository(asked.repo).await?.archived {
+        return cancelled("the repository was archived meanwhile");
     }
     if let Some(round) = round_of(work)
         && !asked.forge.pull_request(asked.repo, round.pull_request).await?.open

@@ -1,7 +1,9 @@
 //! The base commit: fixed when the run starts, kept through every resumption.
 
-use crate::domain::{Fault, NoPatch, ObjectId, Stage};
+use crate::domain::{Fault, NoPatch, ObjectId, RepoRef, Stage};
+use crate::forge::Forge;
 use crate::git::{GitError, Mirror, Mirrors, Remote};
+use crate::publish::{PublishError, with_access};
 
 use super::{Asked, Start, Stop, Work};
 
@@ -13,17 +15,35 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
     }
     let repository = asked.forge.repository(asked.repo).await?;
     let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
-    let access = asked.forge.git_access(&repository.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    let start = start(work, &mirror_name, &remote, &format!("refs/heads/{branch}"), &branch).await?;
-    start.mirror.may_push(&remote, &start.base, &super::our_branch(work)).await?;
+    let (mirror, base) = fetch(work, asked.forge, &repository.repo, &branch).await?;
+    let start = from(work, &mirror, base, &branch).await?;
+    let ours = super::our_branch(work);
+    may_push(asked.forge, &repository.repo, (&mirror, &start.base), &ours).await?;
     Ok(start)
+}
+
+/// The commit at the tip of a branch of the forge's repository, now in its mirror.
+pub(super) async fn fetch(work: &Work<'_>, forge: &dyn Forge, repo: &RepoRef, branch: &str) -> Result<(Mirror, ObjectId), PublishError> {
+    let (mirrors, name) = (&work.parts.mirrors, &Mirrors::name_of(&repo.forge, &repo.id));
+    let reference = &format!("refs/heads/{branch}");
+    with_access(forge, repo, &|remote| Box::pin(async move { mirrors.fetch(name, &remote, reference, branch).await })).await
+}
+
+/// Asks whether a push to the branch would be let in at all.
+pub(super) async fn may_push(
+    forge: &dyn Forge,
+    repo: &RepoRef,
+    (mirror, commit): (&Mirror, &ObjectId),
+    branch: &str,
+) -> Result<(), PublishError> {
+    with_access(forge, repo, &|remote| Box::pin(async move { mirror.may_push(&remote, commit, branch).await })).await
 }
 
 pub(super) async fn from_folder(work: &mut Work<'_>, remote: &Remote) -> Result<Start, Stop> {
     work.enter(Stage::Cloning).await?;
     let reference = work.checkpoint.base.as_ref().map_or_else(|| "HEAD".to_owned(), ToString::to_string);
-    start(work, "local", remote, &reference, "main").await
+    let (mirror, base) = work.parts.mirrors.fetch("local", remote, &reference, "main").await?;
+    from(work, &mirror, base, "main").await
 }
 
 async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Stop> {
@@ -36,9 +56,8 @@ async fn kept(work: &mut Work<'_>, mirror: &Mirror) -> Result<Option<Start>, Sto
     Ok(Some(Start { mirror: mirror.clone(), base, branch, tree }))
 }
 
-async fn start(work: &mut Work<'_>, mirror_name: &str, remote: &Remote, reference: &str, branch: &str) -> Result<Start, Stop> {
-    let (mirror, base) = work.parts.mirrors.fetch(mirror_name, remote, reference, branch).await?;
-    let start = at(work, &mirror, base.clone(), branch).await?;
+async fn from(work: &mut Work<'_>, mirror: &Mirror, base: ObjectId, branch: &str) -> Result<Start, Stop> {
+    let start = at(work, mirror, base.clone(), branch).await?;
     if work.checkpoint.base.as_ref() != Some(&base) {
         // What an earlier run finished is about another commit.
         let kept = &mut work.checkpoint;

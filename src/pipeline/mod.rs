@@ -30,7 +30,7 @@ use crate::guard::{GuardedPatch, Limits};
 use crate::leaf::{Preset, Trajectory};
 use crate::model::Model;
 use crate::publish::report::Report;
-use crate::publish::{self, Destination, text};
+use crate::publish::{self, Destination, Place, PublishError, text};
 use crate::sandbox::Sandboxes;
 use crate::store::Checkpoint;
 
@@ -54,6 +54,18 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Takes back what a run that is stopped had begun to publish; `why` is said on its pull request, if there is one.
+    ///
+    /// # Errors
+    /// When the forge or git refuses, or does not answer; doing it again is fine.
+    pub async fn take_back(&self, place: Place<'_>, run: &str, checkpoint: &Checkpoint, why: Option<&str>) -> Result<(), PublishError> {
+        let Some(commit) = checkpoint.candidate.as_ref().filter(|_| checkpoint.pushing && checkpoint.proposed.is_none()) else {
+            return Ok(());
+        };
+        let mirror = self.mirrors.open(&Mirrors::name_of(&place.repo.forge, &place.repo.id)).await?;
+        publish::take_back(place, &mirror, commit, &branch_of(place.number, run), why).await
+    }
+
     /// Lets go of what a run that has ended needed of its repository's mirror.
     pub async fn tidy(&self, repo: &RepoRef, run: &RunId) {
         let name = Mirrors::name_of(&repo.forge, &repo.id);
@@ -109,6 +121,10 @@ impl Settings {
 /// Where a run writes down how far it is.
 #[async_trait]
 pub trait Record: Send + Sync {
+    /// Whether the end of the run was asked for.
+    async fn is_to_stop(&self) -> Result<bool, Stop> {
+        Ok(false)
+    }
     /// A stage begins.
     async fn enter(&mut self, stage: Stage) -> Result<(), Stop>;
     /// Something is finished.
@@ -257,7 +273,17 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
         Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch, reviewers: &reviewers, fallback };
     let title = text::title(&work.text.title, work.issue);
     let body = text::pull_request(&work.report, work.issue);
-    let pull_request = publish::propose(&to, &candidate.patch, &start.mirror, &candidate.commit, &title, &body).await?;
+    admit::goes_on(work, asked).await?;
+    work.checkpoint.pushing = true;
+    work.keep().await?;
+    publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
+    admit::goes_on(work, asked).await?;
+    let pull_request = publish::open(&to, work.checkpoint.opened, &title, &body).await?;
+    work.checkpoint.opened = Some(pull_request.number);
+    work.keep().await?;
+    admit::goes_on(work, asked).await?;
+    publish::present(&to, &pull_request).await?;
+    admit::goes_on(work, asked).await?;
     work.checkpoint.proposed = Some((pull_request.url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
     work.keep().await?;
     asked.forge.remove_label(asked.repo, work.issue, publish::NO_FIX.name).await?;

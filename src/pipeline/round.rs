@@ -4,8 +4,8 @@
 //! What must hold: the branch only grows, nothing that a person pushed is lost; the pull request is left as it is when the judgement is not good.
 
 use crate::domain::{Fault, ObjectId, Outcome, Round, Stage};
-use crate::git::{GitError, Mirrors, Remote};
-use crate::publish::{self, Added, Destination, text};
+use crate::git::{GitError, Mirrors};
+use crate::publish::{self, Added, Destination, PublishError, text};
 
 use super::{Asked, Candidate, Start, Stop, Work, admit, agent, changes, clone, judge};
 
@@ -47,6 +47,7 @@ async fn publish(
     let to =
         Destination { forge: asked.forge, repo: asked.repo, base_branch: &base.branch, branch: &round.branch, reviewers: &[], fallback };
     let body = text::pull_request(&work.report, work.issue);
+    admit::goes_on(work, asked).await?;
     let commits = (&head.base, &candidate.commit);
     if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &body).await? == Added::Moved {
         forget_work_on_head(work);
@@ -75,16 +76,15 @@ async fn start(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<
         }
     }
     let pull_request = asked.forge.pull_request(asked.repo, round.pull_request).await?;
-    let access = asked.forge.git_access(asked.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    let fetch = async |branch: &str| work.parts.mirrors.fetch(&name, &remote, &format!("refs/heads/{branch}"), branch).await;
-    let (_, target) = fetch(&pull_request.base).await?;
-    let (mirror, tip) = fetch(&round.branch).await.map_err(|error| match error {
-        GitError::BranchMissing(branch) => Stop::abandoned(Fault::ForgeFailed, format!("the pull request's branch {branch} is gone")),
+    let (_, target) = clone::fetch(work, asked.forge, asked.repo, &pull_request.base).await?;
+    let (mirror, tip) = clone::fetch(work, asked.forge, asked.repo, &round.branch).await.map_err(|error| match error {
+        PublishError::Git(GitError::BranchMissing(branch)) => {
+            Stop::abandoned(Fault::ForgeFailed, format!("the pull request's branch {branch} is gone"))
+        }
         error => error.into(),
     })?;
     let base = mirror.merge_base(&target, &tip).await?;
-    mirror.may_push(&remote, &tip, &round.branch).await?;
+    clone::may_push(asked.forge, asked.repo, (&mirror, &tip), &round.branch).await?;
     fix(work, base.clone(), tip.clone(), &pull_request.base).await?;
     Ok((clone::at(work, &mirror, base, &pull_request.base).await?, clone::at(work, &mirror, tip, &round.branch).await?))
 }

@@ -61,6 +61,14 @@ impl Place<'_> {
         Ok(self.find(text::MARKER).await?.is_some())
     }
 
+    /// Whether it is an issue that most people can't see (any more).
+    ///
+    /// # Errors
+    /// When the forge does not answer.
+    pub async fn is_hidden(&self) -> Result<bool, ForgeError> {
+        Ok(!self.on_pull_request && self.forge.issue(self.repo, self.number).await?.confidential)
+    }
+
     async fn find(&self, marker: &str) -> Result<Option<Comment>, ForgeError> {
         let myself = self.forge.myself().await?;
         let comments = if self.on_pull_request {
@@ -98,17 +106,27 @@ impl<'a> StatusComment<'a> {
         Self { place, job, known: None }
     }
 
+    /// Where it is written.
+    #[must_use]
+    pub const fn place(&self) -> &Place<'a> {
+        &self.place
+    }
+
     /// The job.
     #[must_use]
     pub const fn job(&self) -> &str {
         self.job
     }
 
-    /// Writes or replaces the comment; a text that stands there already is left alone.
+    /// Writes or replaces the comment; a text that stands there already is left alone, and on an issue that is confidential by now not a word
+    /// is written or changed.
     ///
     /// # Errors
     /// When the forge does not take it.
     pub async fn write(&mut self, body: &str) -> Result<(), ForgeError> {
+        if self.place.is_hidden().await? {
+            return Ok(());
+        }
         if self.known.is_none() {
             self.known = self.place.find(&text::marker(self.job)).await?;
         }

@@ -3,6 +3,8 @@
 //! What must hold: every step looks before it creates, so that a repeat changes nothing; a pull request is a draft by the forge's own word,
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
+mod access;
+mod back;
 pub mod codeowners;
 mod comment;
 pub mod endings;
@@ -11,12 +13,16 @@ pub mod replies;
 pub mod report;
 pub mod text;
 
+use futures_util::future::BoxFuture;
+
 use crate::config::DraftFallback;
 use crate::domain::{ObjectId, RepoRef};
 use crate::forge::{CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
-use crate::git::{GitError, Mirror, Remote};
+use crate::git::{GitError, Mirror};
 use crate::guard::GuardedPatch;
 
+pub use access::with_access;
+pub use back::take_back;
 pub use comment::{Allowance, Place, StatusComment, Unlimited};
 
 /// On every pull request of ours, before anybody is asked to look at it.
@@ -75,37 +81,44 @@ pub struct Destination<'a> {
     pub fallback: DraftFallback,
 }
 
-/// Pushes the commit of a guarded patch to our branch and opens the draft pull request, labelled.
+/// Pushes the commit of a guarded patch to our branch.
 ///
 /// # Errors
-/// When the forge or git refuses, or the pull request would not be a draft.
-pub async fn propose(
-    to: &Destination<'_>,
-    patch: &GuardedPatch,
-    mirror: &Mirror,
-    commit: &ObjectId,
-    title: &str,
-    body: &str,
-) -> Result<PullRequest, PublishError> {
+/// When the forge or git refuses.
+pub async fn push(to: &Destination<'_>, patch: &GuardedPatch, mirror: &Mirror, commit: &ObjectId) -> Result<(), PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
-    let access = to.forge.git_access(to.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    mirror.push(&remote, commit, to.branch).await?;
-    let ready_is_fine = to.fallback == DraftFallback::ReviewStatus;
-    if ready_is_fine {
+    with_access(to.forge, to.repo, &|remote| Box::pin(async move { mirror.push(&remote, commit, to.branch).await })).await?;
+    if to.fallback == DraftFallback::ReviewStatus {
         to.forge.set_status(to.repo, commit.as_str(), &HUMAN_REVIEW).await?;
     }
+    Ok(())
+}
+
+/// Opens the draft pull request, or finds the one that is open. One that is `known` to have been a draft when this run opened it is people's to
+/// make ready: it is left as it is.
+///
+/// # Errors
+/// When the forge refuses, or the pull request would not be a draft.
+pub async fn open(to: &Destination<'_>, known: Option<i64>, title: &str, body: &str) -> Result<PullRequest, PublishError> {
     let pull_request = match to.forge.find_pull_request(to.repo, to.branch).await? {
         Some(there) => there,
-        None => open(to, title, body).await?,
+        None => open_new(to, title, body).await?,
     };
-    if !pull_request.draft && !ready_is_fine {
+    let may_be_ready = to.fallback == DraftFallback::ReviewStatus || known == Some(pull_request.number);
+    if !pull_request.draft && !may_be_ready {
         to.forge.close_pull_request(to.repo, pull_request.number).await?;
         return Err(PublishError::NotADraft { number: pull_request.number });
     }
-    label(to, pull_request.number).await?;
-    call_for_review(to, &pull_request).await?;
     Ok(pull_request)
+}
+
+/// Labels the pull request and asks for its review.
+///
+/// # Errors
+/// When the forge does not take the label, or does not answer.
+pub async fn present(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), PublishError> {
+    label(to, pull_request.number).await?;
+    Ok(call_for_review(to, pull_request).await?)
 }
 
 /// Labels the pull request, or closes it again where the forge does not take the label: none of ours stands without.
@@ -170,9 +183,8 @@ pub async fn add(
     body: &str,
 ) -> Result<Added, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing on top of what is there");
-    let access = to.forge.git_access(to.repo).await?;
-    let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
-    if !mirror.push_on(&remote, parent, commit, to.branch).await? {
+    let push = |remote| -> BoxFuture<'_, _> { Box::pin(async move { mirror.push_on(&remote, parent, commit, to.branch).await }) };
+    if !with_access(to.forge, to.repo, &push).await? {
         return Ok(Added::Moved);
     }
     to.forge.edit_pull_request(to.repo, number, body).await?;
@@ -180,7 +192,7 @@ pub async fn add(
     Ok(Added::Done)
 }
 
-async fn open(to: &Destination<'_>, title: &str, body: &str) -> Result<PullRequest, PublishError> {
+async fn open_new(to: &Destination<'_>, title: &str, body: &str) -> Result<PullRequest, PublishError> {
     let draft = NewDraft { head: to.branch.to_owned(), base: to.base_branch.to_owned(), title: title.to_owned(), body: body.to_owned() };
     match to.forge.open_draft(to.repo, &draft).await {
         Ok(pull_request) => Ok(pull_request),

@@ -132,6 +132,12 @@ pub fn all_rounds() -> String {
     )
 }
 
+/// On a pull request whose run was stopped before it was told of.
+#[must_use]
+pub fn taken_back(why: &str) -> String {
+    format!("Closed: {why} while this was being opened. Nothing here was finished.")
+}
+
 /// The pull request has a successor.
 #[must_use]
 pub fn superseded(url: &str) -> String {

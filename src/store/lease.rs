@@ -29,6 +29,10 @@ pub struct Checkpoint {
     pub candidate: Option<ObjectId>,
     /// The tests on the patched tree.
     pub tests_after: Option<Result<TestRun, String>>,
+    /// Something of ours may stand on the forge: the branch, and a pull request from it. A run that is stopped takes both back.
+    pub pushing: bool,
+    /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
+    pub opened: Option<i64>,
     /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
     /// run only says that it is there.
     pub proposed: Option<(String, serde_json::Value)>,

@@ -1,7 +1,7 @@
 //! HTTP: the webhook's door and the health pages.
 //!
 //! What must hold: the forge is the configured entry of the path's name; a body is read with a cap and a deadline, verified over its bytes,
-//! and written down before it is answered; nothing else is done in the request.
+//! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
 
 mod operator;
 
@@ -119,6 +119,13 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
             return answer(StatusCode::UNAUTHORIZED, &error.to_string());
         }
     };
+    if !is_json(delivery.body()) {
+        tracing::warn!(forge = name, delivery = delivery.id(), "a signed body was no JSON");
+        return answer(
+            StatusCode::BAD_REQUEST,
+            "the body is not JSON: set the hook's content type to JSON or form, without a template of its own",
+        );
+    }
     let read = inbound.event(&delivery);
     let text = String::from_utf8_lossy(delivery.body());
     let row = NewDelivery {
@@ -142,6 +149,10 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
             answer(StatusCode::SERVICE_UNAVAILABLE, "the delivery could not be written down; send it again")
         }
     }
+}
+
+fn is_json(body: &[u8]) -> bool {
+    std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
 }
 
 fn too_large(headers: &HeaderMap, limit: usize) -> bool {

@@ -125,6 +125,9 @@ impl Worker {
         outcome: &Outcome,
         report: &Report,
     ) -> Result<(), ForgeError> {
+        if status.place().is_hidden().await? {
+            return Ok(());
+        }
         let body = text::ended(status.job(), outcome, report);
         status.write(&body).await?;
         let is_round = claimed.origin.as_ref().is_some_and(|origin| origin.round.is_some());

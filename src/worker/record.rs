@@ -39,6 +39,10 @@ impl<'a, 'b> JobRecord<'a, 'b> {
 
 #[async_trait]
 impl Record for JobRecord<'_, '_> {
+    async fn is_to_stop(&self) -> Result<bool, Stop> {
+        Ok(self.store.cancel_asked(&self.claimed.lease).await?.0.is_some())
+    }
+
     async fn enter(&mut self, stage: Stage) -> Result<(), Stop> {
         self.store.enter(&self.claimed.lease, stage).await?;
         tracing::info!(stage = stage.name(), "entering");

@@ -22,6 +22,9 @@ use super::{Ended, Worker};
 /// How often a run looks whether it is to stop.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How often the forge is looked at while a run goes on.
+const SEE: Duration = Duration::from_secs(2);
+
 /// For so long a run that is told to stop may end in its own way.
 const OWN_WAY: Duration = Duration::from_secs(2);
 
@@ -119,6 +122,7 @@ impl Worker {
         if job.state != "queued" {
             return Ok(());
         }
+        self.undo_waiting(forge, job, (!quiet).then_some(&cancel.why)).await?;
         if !quiet {
             let comments = self.comments();
             let round = job.origin.as_ref().and_then(|origin| origin.round.as_ref());
@@ -141,23 +145,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Looks each second whether a run is to stop; then tells it, and returns when it must be ended from outside. What is being published is
-    /// not interrupted. Notes the agent's steps on the way.
+    /// Looks again and again whether a run is to stop; then tells it, and returns when it must be ended from outside. What is being published
+    /// is not: it ends by itself, between its steps.
     pub(super) async fn until_cancelled(&self, claimed: &Claimed, cancel: &CancellationToken, steps: &AtomicI64) -> Cancel {
-        let mut look = tokio::time::interval(LOOK);
-        let mut noted = 0;
-        let asked = loop {
-            look.tick().await;
-            match self.store.cancel_asked(&claimed.lease).await {
-                Ok((Some(_), stage)) if stage == Stage::Publishing.name() => std::future::pending().await,
-                Ok((Some(asked), _)) => break asked,
-                Ok((None, _)) => {}
-                Err(error) => tracing::debug!(%error, "it is not known whether the run is to stop"),
-            }
-            let made = steps.load(Ordering::Relaxed);
-            if made != noted && self.store.note_steps(&claimed.lease, made).await.is_ok() {
-                noted = made;
-            }
+        let asked = tokio::select! {
+            asked = self.until_asked(claimed, steps) => asked,
+            seen = self.until_seen(claimed) => seen,
         };
         cancel.cancel();
         tokio::time::sleep(OWN_WAY).await;
@@ -165,6 +158,45 @@ impl Worker {
             std::future::pending::<()>().await;
         }
         asked
+    }
+
+    /// Looks each second whether the database has a word to stop. Notes the agent's steps on the way.
+    async fn until_asked(&self, claimed: &Claimed, steps: &AtomicI64) -> Cancel {
+        let mut look = tokio::time::interval(LOOK);
+        let mut noted = 0;
+        loop {
+            look.tick().await;
+            match self.store.cancel_asked(&claimed.lease).await {
+                Ok((Some(asked), _)) => return asked,
+                Ok((None, _)) => {}
+                Err(error) => tracing::debug!(%error, "it is not known whether the run is to stop"),
+            }
+            let made = steps.load(Ordering::Relaxed);
+            if made != noted && self.store.note_steps(&claimed.lease, made).await.is_ok() {
+                noted = made;
+            }
+        }
+    }
+
+    /// Looks at the forge for what most forges tell nobody: that the repository was archived, or that the issue became confidential.
+    async fn until_seen(&self, claimed: &Claimed) -> Cancel {
+        let Some(forge) = self.forges.get(&claimed.repo.forge) else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(SEE).await;
+            let Ok(repository) = forge.repository(&claimed.repo).await else { continue };
+            let (why, quiet) = if repository.archived {
+                ("the repository was archived", false)
+            } else if forge.issue(&repository.repo, claimed.issue).await.is_ok_and(|issue| issue.confidential) {
+                ("the issue is confidential", true)
+            } else {
+                continue;
+            };
+            let cancel = Cancel { why: why.to_owned(), quiet, at_ms: self.parts.clock.now_ms() };
+            match self.store.ask_cancel(&claimed.lease.job().0, &cancel).await {
+                Ok(_) => return cancel,
+                Err(error) => tracing::debug!(%error, "that the run is to stop could not be written down"),
+            }
+        }
     }
 
     /// Whether the end of this run was asked for.
@@ -176,13 +208,17 @@ impl Worker {
     pub(super) async fn conclude_stopped(
         &self,
         claimed: &Claimed,
-        said_on: Option<(&dyn Forge, &mut StatusComment<'_>)>,
+        forge: &dyn Forge,
+        status: &mut StatusComment<'_>,
         cancel: Cancel,
         report: Report,
     ) -> Ended {
         let after_ms = self.parts.clock.now_ms() - cancel.at_ms;
         tracing::info!(why = cancel.why, after_ms, "the run was stopped");
-        let said_on = said_on.filter(|_| !cancel.quiet);
+        if let Err(later) = self.undo(forge, claimed, (!cancel.quiet).then_some(cancel.why.as_str())).await {
+            return self.put_back(claimed, status, later).await;
+        }
+        let said_on = (!cancel.quiet).then_some((forge, status));
         self.conclude(claimed, said_on, Outcome::Cancelled { by: cancel.why }, report).await
     }
 }

@@ -102,6 +102,7 @@ impl Person {
             ca_file: None,
             pause: Arc::new(Sleep),
             clock: Arc::new(SystemClock),
+            write_spacing: std::time::Duration::ZERO,
             web_base: None,
         };
         let client: Box<dyn Forge> = match kind {

@@ -183,3 +183,21 @@ async fn repositories_that_were_worked_on_are_looked_at_without_being_named() {
     let told = doctor::examine(&config, &[]).await;
     assert!(told.iter().any(|check| check.subject == format!("here {}", project::PATH)), "{told:#?}");
 }
+
+#[tokio::test]
+async fn rulesets_are_read_for_the_default_branch_and_for_ours() {
+    let house = in_order(Kind::GitHub).await;
+    house.forge().state().protected = false;
+    let rule = |approvals: u64| serde_json::json!([{"type": "pull_request", "parameters": {"required_approving_review_count": approvals}}]);
+    for (approvals, health, words) in [(2, Health::Ok, "approving reviews for main: 2"), (0, Health::Warn, "no approval")] {
+        house.forge().state().rules.insert("main".to_owned(), rule(approvals));
+        let told = checks(&house).await;
+        let protection = found(&told, "protection");
+        assert!(protection.status == health && protection.detail.contains(words), "{protection:?}");
+        assert!(told.iter().all(|check| check.check != "our_branches"), "{told:#?}");
+    }
+    let blocking = serde_json::json!([{"type": "creation"}, {"type": "deletion"}, {"type": "required_linear_history"}]);
+    house.forge().state().rules.insert("frognano/issue-0-doctor".to_owned(), blocking);
+    let told = checks(&house).await;
+    assert!(found(&told, "our_branches").detail.contains("creation, deletion;"), "{told:#?}");
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frognano_bot::demo::forge::{Forge as DemoForge, Token};
+use frognano_bot::demo::forge::{Forge as DemoForge, Strike, Token};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Clock, Outcome, Permission, RepoRef, SystemClock};
 use frognano_bot::forge::{Forge, ForgeError, Settings, Sleep, github};
@@ -45,6 +45,7 @@ fn client_of(house: &House, clock: Arc<dyn Clock>, id: &str) -> github::Client {
         name: "here".to_owned(),
         api_base: format!("{base}/api/v3").parse().unwrap(),
         git_base: base.parse().unwrap(),
+        write_spacing: std::time::Duration::ZERO,
         web_base: None,
         token: String::new().into(),
         ca_bundle: None,
@@ -192,4 +193,75 @@ async fn the_doctor_names_what_an_app_lacks_and_what_it_has_too_much() {
     let detail = |name: &str| &checks.iter().find(|check| check.check == name).unwrap().detail;
     assert!(detail("scopes").contains("statuses: write") && detail("too_wide").contains("administration: write"), "{checks:#?}");
     assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_label_whose_delivery_was_lost_is_found_in_a_repository_that_was_never_heard_of() {
+    let house = house().await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    drop(house.label(issue));
+    assert_eq!(service.store.repositories("here").await.unwrap(), []);
+    assert_eq!(service.worker.reconcile().await.unwrap().jobs, 1);
+    assert_eq!((service.outcome().await.name(), house.pull_requests().len()), ("proposed", 1));
+    assert_eq!(service.worker.reconcile().await.unwrap().jobs, 0);
+    let tokens = house.forge().app_tokens();
+    let for_all = tokens.iter().filter(|(_, token)| token.repositories.is_none()).map(|(_, token)| scopes(token)).collect::<Vec<_>>();
+    assert_eq!(for_all, [["read:metadata"]], "a token for every repository may only look");
+    assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+    service.end().await;
+}
+
+#[tokio::test]
+async fn every_page_of_an_installation_is_read_and_archived_repositories_are_left_out() {
+    let house = house().await;
+    {
+        let mut state = house.forge().state();
+        let sample = state.repository(project::PATH).unwrap().clone();
+        for number in 0..120 {
+            let mut another = sample.clone();
+            (another.id, another.path, another.archived) = (10_000 + number, format!("acme/book-{number}"), number % 2 == 0);
+            state.repositories.push(another);
+        }
+    }
+    let listed = client(&house, Arc::new(SystemClock)).repositories().await.unwrap();
+    assert_eq!((listed.len(), house.forge().count("GET", "*/installation/repositories")), (61, 2));
+}
+
+#[tokio::test]
+async fn the_list_of_an_installation_is_for_installations_alone() {
+    let house = house().await;
+    let request = reqwest::Client::builder().no_proxy().user_agent("a story").build().unwrap();
+    let address = format!("{}/api/v3/installation/repositories", house.running.base_url);
+    let answer = request.get(address).bearer_auth(crate::house::TOKEN).send().await.unwrap();
+    assert_eq!(answer.status(), 403);
+}
+
+#[tokio::test]
+async fn a_token_taken_back_before_git_uses_it_costs_one_more() {
+    for (method, path) in [("GET", "*/info/refs"), ("POST", "*/git-receive-pack")] {
+        let house = house().await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        let revoke = |forge: &DemoForge| forge.app_tokens().iter().for_each(|(token, _)| forge.revoke(token));
+        house.forge().when(method, path, Strike::Before, revoke);
+        service.take(&house.label(issue)).await;
+        let outcome = service.outcome().await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{path}: {outcome:?}");
+        assert_eq!(house.forge().count("POST", "*/access_tokens"), 4, "{path}: one for the API and one for git, both once more");
+        service.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_app_that_git_never_lets_in_ends_as_a_fault_after_one_more_token() {
+    let house = house().await;
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.forge().fail_next("*", "*/git-receive-pack", 403, 100);
+    service.take(&house.label(issue)).await;
+    let outcome = service.outcome().await;
+    assert!(matches!(&outcome, Outcome::Abandoned { fault: frognano_bot::domain::Fault::ForgeFailed, .. }), "{outcome:?}");
+    assert_eq!(house.forge().count("POST", "*/git-receive-pack"), 2);
+    service.end().await;
 }

@@ -165,7 +165,7 @@ impl House {
         };
         let text = format!(
             "[service]\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngrace_seconds = 1\n{settings}\n\
-             [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\n\
+             [[forge]]\nname = \"here\"\nkind = \"{kind}\"\nurl = \"{forge}\"\nwrite_spacing_ms = 0\n\
              webhook_secrets = [{{ file = \"webhook-secret\" }}]\n{token}{entry}\
              [model]\nurl = \"{model}\"\nname = \"scripted\"\nretry_seconds = 1\nretries = 0\n\
              {sections}",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod bad_input;
 mod by_address;
 mod commands;
 mod crashes;
@@ -14,6 +15,7 @@ mod fix;
 mod github_app;
 mod guard;
 mod guard_cli;
+mod half_published;
 mod hostile_bash;
 mod house;
 mod leaf_loop;

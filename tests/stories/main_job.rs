@@ -131,16 +131,15 @@ on_each_forge! {
 }
 
 #[tokio::test]
-async fn a_signed_body_that_is_no_json_is_kept_and_marked() {
+async fn a_signed_body_that_is_no_json_is_refused_and_leaves_nothing() {
     let house = House::new(Kind::Gitea).await;
     let service = house.service().await;
     let mut delivery = house.label(house.open_issue()).pop().unwrap();
     delivery.body = "<html>".into();
     let signature = frognano_bot::forge::hmac_sha256_hex(SECRET.as_bytes(), &delivery.body);
     delivery.headers.iter_mut().filter(|(name, _)| name == "X-Gitea-Signature").for_each(|(_, value)| value.clone_from(&signature));
-    assert_eq!(deliver(&delivery, &service.door).await.unwrap(), 202);
-    let rows = service.store.deliveries("here", 10).await.unwrap();
-    assert!(matches!(&rows[..], [[_, _, verb, _]] if verb == "unreadable"), "{rows:?}");
+    assert_eq!(deliver(&delivery, &service.door).await.unwrap(), 400);
+    assert_eq!(service.store.deliveries("here", 10).await.unwrap(), Vec::<[String; 4]>::new());
     assert_eq!(service.step().await, None);
 }
 

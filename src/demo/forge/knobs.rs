@@ -42,11 +42,30 @@ pub struct Failure {
     pub headers: BTreeMap<String, String>,
 }
 
+/// What happens on the forge at a moment that a test chose, once.
+pub(super) struct Happening {
+    /// The method, or `*`.
+    pub method: String,
+    /// The path, in which `*` stands for any characters.
+    pub path: String,
+    /// Before or after the request is answered that fits first.
+    pub strike: Strike,
+    /// What happens.
+    pub act: Box<dyn FnOnce(&super::Forge) + Send>,
+}
+
+impl std::fmt::Debug for Happening {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Happening").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 /// All knobs and the log.
 #[derive(Debug)]
 pub(super) struct Knobs {
     pub drafts_supported: bool,
     pub failures: Vec<Failure>,
+    pub happenings: Vec<Happening>,
     pub delays: Vec<(String, Duration)>,
     pub requests: Vec<Logged>,
     pub unexpected: Vec<String>,
@@ -61,6 +80,7 @@ impl Default for Knobs {
         Self {
             drafts_supported: true,
             failures: Vec::new(),
+            happenings: Vec::new(),
             delays: Vec::new(),
             requests: Vec::new(),
             unexpected: Vec::new(),
@@ -89,6 +109,13 @@ impl Knobs {
         let failure = self.failures.iter_mut().find(fits)?;
         failure.times -= 1;
         Some(failure.clone())
+    }
+
+    /// What is to happen at this request, taken out.
+    pub fn happening(&mut self, method: &str, path: &str, strike: Strike) -> Option<Happening> {
+        let fits = |one: &Happening| one.strike == strike && fits(&one.method, method) && fits(&one.path, path);
+        let position = self.happenings.iter().position(fits)?;
+        Some(self.happenings.remove(position))
     }
 
     /// How long the answer to this path is held back.

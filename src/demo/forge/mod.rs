@@ -183,6 +183,12 @@ impl Forge {
         self.state().knobs.failures.push(failure);
     }
 
+    /// Lets something happen once, before or after the next request is answered that fits; `*` stands for any characters.
+    pub fn when(&self, method: &str, path: &str, strike: Strike, act: impl FnOnce(&Self) + Send + 'static) {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        self.state().knobs.happenings.push(knobs::Happening { method, path, strike, act: Box::new(act) });
+    }
+
     /// Ends every failure to come.
     pub fn recover(&self) {
         self.state().knobs.failures.clear();

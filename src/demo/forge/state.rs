@@ -302,6 +302,8 @@ pub struct State {
     pub hook_tries: Vec<u16>,
     /// Whether default branches show as protected from whoever is no administrator.
     pub protected: bool,
+    /// The rules of rulesets for each branch, as GitHub lists them.
+    pub rules: BTreeMap<String, serde_json::Value>,
     /// Every status that was put on a commit, oldest first.
     pub statuses: Vec<super::requests::Status>,
     clock: Arc<dyn Clock>,
@@ -328,6 +330,7 @@ impl State {
             review_requests: Vec::new(),
             hook_tries: vec![202, 202],
             protected: true,
+            rules: BTreeMap::new(),
             statuses: Vec::new(),
             clock,
             last_id: 100,
@@ -359,7 +362,8 @@ impl State {
     pub(super) fn hooks_of(&self, here: usize) -> serde_json::Value {
         let hooks = self.repositories[here].hooks.iter().map(|hook| {
             let config = serde_json::json!({"url": "https://bot.example.com/webhooks/here", "content_type": "json", "insecure_ssl": "0"});
-            serde_json::json!({"id": hook.id, "active": true, "events": ["issues", "issue_label"], "config": config})
+            let events = ["issues", "issue_label", "issue_comment", "label", "pull_request", "pull_request_review", "repository"];
+            serde_json::json!({"id": hook.id, "active": true, "events": events, "config": config})
         });
         hooks.collect()
     }

@@ -132,6 +132,11 @@ impl Caller {
         self.token.is_none()
     }
 
+    /// Whether an App asks, within an installation.
+    pub fn is_installation(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.ends_ms.is_some())
+    }
+
     /// Whether the token has exactly this scope.
     pub fn has(&self, scope: &str) -> bool {
         self.token.as_ref().is_some_and(|token| token.scopes.contains(scope))
@@ -197,6 +202,7 @@ pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Reques
     if let Some(delay) = delay {
         tokio::time::sleep(delay).await;
     }
+    happen(&forge, &method, &path, Strike::Before);
     let response = match failure {
         Some(failure) => {
             if failure.strike == Strike::After {
@@ -207,11 +213,20 @@ pub(in crate::demo) async fn serve(Shared(forge): Shared<Forge>, request: Reques
         }
         None => dispatch(&forge, request).await,
     };
+    happen(&forge, &method, &path, Strike::After);
     forge.send_out();
     let mut state = forge.state();
     state.knobs.requests.push(Logged { method, path, status: response.status().as_u16() });
     state.knobs.answered.send_modify(|answered| *answered += 1);
     response
+}
+
+/// Does what a test wants to have happened at this moment.
+fn happen(forge: &Forge, method: &str, path: &str, strike: Strike) {
+    let due = forge.state().knobs.happening(method, path, strike);
+    if let Some(happening) = due {
+        (happening.act)(forge);
+    }
 }
 
 /// GitLab's limits answer a plain text.

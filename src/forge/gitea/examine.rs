@@ -84,7 +84,7 @@ impl Client {
 
     async fn issues(&self, checks: &mut Checks, owner: &str, name: &str) {
         match self.http.get::<Value>(format!("labels of {owner}/{name}"), &["repos", owner, name, "labels"]).await {
-            Ok(_) => checks.ok("scopes", "the token reads repositories and issues; that it writes them shows at the first label"),
+            Ok(_) => checks.ok("scopes", "the token reads repositories and issues; its scopes can't be listed (the forge shows them to the account's password alone), so whether it writes shows at the first label"),
             Err(error) => checks.fail("scopes", format!("{error}; the token needs write:repository, write:issue, read:user")),
         }
     }

@@ -17,12 +17,13 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::Mutex;
 
+use super::client::PAGES;
 use super::rs256;
 use crate::domain::Clock;
 use crate::forge::ForgeError;
 use crate::forge::Settings;
 use crate::forge::credentials::Credentials;
-use crate::forge::http::{Call, Http};
+use crate::forge::http::{Call, Http, Rows};
 
 /// A token is not used in its last minutes: a push may take as long.
 const SPARE_MS: i64 = 5 * 60 * 1000;
@@ -87,6 +88,8 @@ pub(super) enum Use {
     Git,
     /// Asking who is in a team.
     Members,
+    /// Asking which repositories there are.
+    List,
 }
 
 impl Use {
@@ -95,6 +98,7 @@ impl Use {
             Self::Api => json!({"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read", "statuses": "write"}),
             Self::Git => json!({"contents": "write", "metadata": "read"}),
             Self::Members => json!({"members": "read"}),
+            Self::List => json!({"metadata": "read"}),
         }
     }
 }
@@ -108,6 +112,8 @@ enum About {
     RepositoryId(i64),
     /// An organisation.
     Organization(String),
+    /// All that an installation reaches.
+    Installation(i64),
 }
 
 struct Kept {
@@ -125,6 +131,8 @@ pub(super) struct App {
 #[derive(Deserialize)]
 struct InstallationRow {
     id: i64,
+    #[serde(default)]
+    suspended_at: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +157,11 @@ impl App {
     /// A token of the App for git in one repository.
     pub(super) async fn git_token(&self, owner: &str, name: &str) -> Result<SecretString, ForgeError> {
         self.kept_or_new(About::Repository(owner.to_lowercase(), name.to_lowercase()), Use::Git).await
+    }
+
+    /// A token for the list of an installation's repositories.
+    pub(super) async fn list_token(&self, installation: i64) -> Result<SecretString, ForgeError> {
+        self.kept_or_new(About::Installation(installation), Use::List).await
     }
 
     async fn kept_or_new(&self, about: About, purpose: Use) -> Result<SecretString, ForgeError> {
@@ -176,9 +189,9 @@ impl App {
                 let id = self.installation(what, &["orgs", organization, "installation"]).await?;
                 self.ask_for(id, json!({"permissions": purpose.permissions()})).await
             }
+            About::Installation(id) => self.ask_for(*id, json!({"permissions": purpose.permissions()})).await,
             About::RepositoryId(repository) => {
-                let every: Vec<InstallationRow> = self.http.get("the app's installations".to_owned(), &["app", "installations"]).await?;
-                for InstallationRow { id } in every {
+                for id in self.installations().await? {
                     match self.ask_for(id, json!({"repository_ids": [repository], "permissions": purpose.permissions()})).await {
                         Err(ForgeError::Rejected { .. } | ForgeError::NotFound { .. }) => {}
                         made => return made,
@@ -187,6 +200,13 @@ impl App {
                 Err(ForgeError::NotFound { what: format!("an installation of the app with repository {repository}") })
             }
         }
+    }
+
+    /// The installations that work, as many as are read of a list.
+    pub(super) async fn installations(&self) -> Result<Vec<i64>, ForgeError> {
+        let what = "the app's installations".to_owned();
+        let rows: Rows<InstallationRow> = self.http.list(what, &["app", "installations"], &[], PAGES).await?;
+        Ok(rows.rows.into_iter().filter(|row| row.suspended_at.is_none()).map(|row| row.id).collect())
     }
 
     async fn installation(&self, what: String, path: &[&str]) -> Result<i64, ForgeError> {

@@ -9,8 +9,10 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::app::{App, Identity};
+use super::installed;
 use crate::domain::{Actor, Check, Issue, Permission, RepoRef, same_label};
 use crate::forge::address::{for_people, git_access, owner_and_name};
+use crate::forge::credentials::Credentials as _;
 use crate::forge::http::{Call, Http, Paging, Rows};
 use crate::forge::rows::{CommentRow, IssueRow, Label, PullRow, User};
 use crate::forge::{
@@ -21,7 +23,7 @@ use crate::forge::{alike, find};
 
 /// Good for tokens of persons and of apps.
 const GIT_USER: &str = "x-access-token";
-const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
+pub(super) const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
 
 /// A client of one GitHub.
 pub struct Client {
@@ -52,7 +54,7 @@ struct PermissionRow {
     permission: String,
 }
 
-const HEADERS: [(&str, &str); 2] = [("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
+pub(super) const HEADERS: [(&str, &str); 2] = [("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
 
 impl Client {
     /// With the token of a person or of a machine account.
@@ -290,7 +292,17 @@ impl Forge for Client {
     }
 
     async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {
-        alike::repositories(&self.http, PAGES, &self.settings.name).await
+        match &self.app {
+            Some(app) => installed::repositories(app, &self.settings).await,
+            None => alike::repositories(&self.http, PAGES, &self.settings.name).await,
+        }
+    }
+
+    async fn git_refused(&self, access: &GitAccess) -> bool {
+        match &self.app {
+            Some(app) => app.refused(&access.token, None).await,
+            None => false,
+        }
     }
 }
 

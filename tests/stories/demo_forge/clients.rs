@@ -21,6 +21,7 @@ pub fn client(stage: &Stage, kind: Kind, login: &str) -> Box<dyn Forge> {
         ca_file: None,
         pause: Arc::new(Sleep),
         clock: Arc::new(SystemClock),
+        write_spacing: std::time::Duration::ZERO,
         web_base: None,
     };
     match kind {

@@ -97,11 +97,31 @@ async fn what_is_explained_is_kept_with_the_delivery() {
     assert_eq!(kept.repository.as_deref(), Some("gitlab-org/gitlab-test"));
     assert_eq!((kept.issue, kept.actor.as_deref(), &*kept.verb), (Some(17), Some("dev-b"), "command"));
     assert_eq!(house.store.explained("gitlab", "two").await.unwrap(), None);
+}
 
-    house.send("gitea", numbered("gitea", "issues", "x.json", b"<html>", "three"), b"<html>".to_vec()).await;
-    let kept = house.store.explained("gitea", "three").await.unwrap().unwrap();
-    assert_eq!((&*kept.verb, kept.repository, kept.issue), ("ignore", None, None));
-    assert!(kept.why.contains("can't be read") && kept.why.contains("not JSON"), "{}", kept.why);
+#[tokio::test]
+async fn a_signed_body_that_is_no_json_is_refused_and_json_of_any_shape_is_kept() {
+    let house = House::new(&[SECRET], Age::Any).await;
+    let bodies: [(&[u8], u16); 9] = [
+        (b"<html>", 400),
+        (b"", 400),
+        (b"{\"action\": ", 400),
+        (b"{} {}", 400),
+        (b"{\"title\": \"\xff\"}", 400),
+        (b"[]", 202),
+        (b"null", 202),
+        (b"{\"issue\": \"a word\"}", 202),
+        (b"{\"never\": {\"heard\": [\"of\"]}}", 202),
+    ];
+    for kind in FORGES {
+        for (at, (body, expected)) in bodies.iter().enumerate() {
+            let (id, event) = (format!("{kind}-{at}"), if kind == "gitlab" { "Issue Hook" } else { "issues" });
+            let status = house.send(kind, numbered(kind, event, "x.json", body, &id), body.to_vec()).await;
+            assert_eq!(status, *expected, "{kind}: {}", String::from_utf8_lossy(body));
+            let kept = house.store.explained(kind, &id).await.unwrap();
+            assert_eq!(kept.as_ref().map(|kept| kept.verb.as_str()), (*expected == 202).then_some("ignore"), "{kind}, {at}: {kept:?}");
+        }
+    }
 }
 
 #[tokio::test]

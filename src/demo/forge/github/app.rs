@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
-use super::{body, not_found, refuse};
+use super::{PAGE, body, not_found, refuse, shape};
 use crate::demo::forge::state::{Account, State, Token, timestamp};
-use crate::demo::forge::wire::{Answer, Ask};
+use crate::demo::forge::wire::{Answer, Ask, Caller};
 use crate::demo::forge::{Forge, Mistake};
 use crate::domain::Permission;
 
@@ -109,7 +109,7 @@ fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer>
                 &json!({"slug": app.slug, "permissions": permissions.collect::<serde_json::Map<_, _>>(), "events": ["issues"]}),
             ))
         }
-        ["app", "installations"] => Ok(Answer::json(200, &json!([installation]))),
+        ["app", "installations"] => Ok(super::paged(state, ask, vec![installation])),
         ["repos", owner, name, "installation"] => {
             let visible =
                 state.repository(&format!("{owner}/{name}")).is_some_and(|there| there.permission(&account(app)) >= Permission::Read);
@@ -127,6 +127,25 @@ fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer>
         }
         _ => Err(not_found()),
     }
+}
+
+/// The repositories that an installation's token reaches, for such a token alone.
+pub(super) fn installed_on(state: &State, ask: &Ask, caller: &Caller) -> Result<Answer, Answer> {
+    if !caller.is_installation() {
+        return Err(refuse(
+            403,
+            "You must authenticate with an installation access token in order to list repositories for an installation.",
+        ));
+    }
+    let reached = |repository: &&crate::demo::forge::Repository| {
+        caller.reaches(repository) && repository.permission(&caller.login) >= Permission::Read
+    };
+    let rows = state.repositories.iter().filter(reached).map(|repository| shape::repository(state, repository, &caller.login));
+    let rows = rows.collect::<Vec<_>>();
+    let total = rows.len();
+    let (rows, headers) = ask.page(&state.base_url, rows, "per_page", PAGE);
+    let links = headers.into_iter().filter(|(name, _)| name == "Link");
+    Ok(Answer::json(200, &json!({"total_count": total, "repository_selection": "all", "repositories": rows})).with(links))
 }
 
 fn account(app: &App) -> String {
@@ -151,14 +170,15 @@ fn new_token(state: &mut State, ask: &Ask) -> Result<Answer, Answer> {
         let named = |list: &str, value: Value| body[list].as_array().is_some_and(|list| list.contains(&value));
         named("repositories", json!(repository.name().to_lowercase())) || named("repository_ids", json!(repository.id))
     };
-    let reach = state.repositories.iter().filter(owned).map(|repository| repository.id).collect::<BTreeSet<_>>();
-    if reach.is_empty() {
+    let is_cut = ["repositories", "repository_ids"].iter().any(|list| !body[list].is_null());
+    let reach = is_cut.then(|| state.repositories.iter().filter(owned).map(|repository| repository.id).collect::<BTreeSet<_>>());
+    if reach.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(refuse(422, "There is at least one repository that does not exist or is not accessible to the parent installation."));
     }
     let (login, id) = (account(app), app.id.clone());
     let (number, ends_ms) = (state.next_id(), state.now_ms() + LIFE_MS);
     let token = format!("ghs_{id}_{number}.{}.{}", "x".repeat(300), "y".repeat(200));
-    state.tokens.insert(token.clone(), Token { login, scopes, repositories: Some(reach), ends_ms: Some(ends_ms) });
+    state.tokens.insert(token.clone(), Token { login, scopes, repositories: reach, ends_ms: Some(ends_ms) });
     Ok(Answer::json(
         201,
         &json!({"token": token, "expires_at": timestamp(ends_ms), "permissions": wanted, "repository_selection": "selected"}),

@@ -55,6 +55,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
             let member = state.in_team(&format!("{organization}/{team}"), login).unwrap_or(false);
             if member { Ok(Answer::json(200, &json!({"state": "active", "role": "member"}))) } else { Err(not_found()) }
         }),
+        ("GET", ["installation", "repositories"]) => app::installed_on(state, ask, caller),
         ("GET", ["user", "repos"]) => logged_in(caller).map(|()| own_repositories(state, ask, caller)),
         ("GET", ["repositories", id]) => {
             let found = state.repositories.iter().position(|repository| repository.id.to_string() == *id);
