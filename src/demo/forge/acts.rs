@@ -53,6 +53,8 @@ impl State {
             created_ms: now,
             updated_ms: now,
             pull,
+            heads: Vec::new(),
+            moved_to: None,
         });
         Spot { repository, issue: issues.len() - 1 }
     }
@@ -153,8 +155,13 @@ impl State {
 
     /// Writes a comment and answers its id.
     pub(super) fn comment(&mut self, spot: Spot, by: &str, body: &str) -> Comment {
+        self.comment_on(spot, by, body, None)
+    }
+
+    /// The same on a line of a file.
+    pub(super) fn comment_on(&mut self, spot: Spot, by: &str, body: &str, on_line: Option<(String, i64)>) -> Comment {
         let (id, now) = (self.next_id(), self.now_ms());
-        let comment = Comment { id, author: by.to_owned(), body: body.to_owned(), created_ms: now, updated_ms: now };
+        let comment = Comment { id, author: by.to_owned(), body: body.to_owned(), created_ms: now, updated_ms: now, on_line };
         self.issue_mut(spot).comments.push(comment.clone());
         self.record(spot, by, Did::Commented(id));
         self.announce(spot, by, &News::Commented(id));

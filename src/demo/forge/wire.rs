@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use super::knobs::{Failure, Logged, Strike};
-use super::state::{Repository, State, Token};
-use super::{Forge, gitea, github, gitlab, pages};
+use super::state::{Repository, State};
+use super::{Forge, Token, gitea, github, gitlab, pages};
 use crate::demo::git_backend::{self, SmartRequest};
 use crate::domain::Permission;
 

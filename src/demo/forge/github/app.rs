@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use super::{body, not_found, refuse};
-use crate::demo::forge::state::{Account, State, Token, timestamp};
+use crate::demo::forge::state::{State, timestamp};
 use crate::demo::forge::wire::{Answer, Ask};
+use crate::demo::forge::{Account, Token};
 use crate::demo::forge::{Forge, Mistake};
 use crate::domain::Permission;
 

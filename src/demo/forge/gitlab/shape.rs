@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::demo::forge::state::{Account, Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
+use crate::demo::forge::Account;
+use crate::demo::forge::state::{Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
 
 /// An account.
 pub fn user(state: &State, login: &str) -> Value {
@@ -102,7 +103,7 @@ pub fn note_of_act(state: &State, issue: &Issue, act: &Act) -> Option<Value> {
         Did::Reopened => "reopened".to_owned(),
         Did::Renamed { from, to } => format!("changed title from **{from}** to **{to}**"),
     };
-    let comment = Comment { id: act.id, author: act.by.clone(), body: words, created_ms: act.at_ms, updated_ms: act.at_ms };
+    let comment = Comment { id: act.id, author: act.by.clone(), body: words, created_ms: act.at_ms, updated_ms: act.at_ms, on_line: None };
     let mut note = note(state, issue, &comment);
     note["system"] = true.into();
     Some(note)
