@@ -127,6 +127,12 @@ impl State {
         self.announce(spot, by, &News::Locked);
     }
 
+    /// Moves it to another project, where the issue with this id takes its place: this one is closed (GitLab).
+    pub(super) fn move_away(&mut self, spot: Spot, by: &str, to: u64) {
+        self.issue_mut(spot).moved_to = Some(to);
+        self.set_open(spot, by, false);
+    }
+
     /// Takes it away for good; `how` is the forge's word for it.
     pub(super) fn take_away(&mut self, spot: Spot, by: &str, how: &'static str) {
         self.announce(spot, by, &News::Gone(how));

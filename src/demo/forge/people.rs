@@ -88,12 +88,18 @@ impl Forge {
         self.act(repository, on, by, |state, spot, by| state.take_away(spot, by, "deleted"))
     }
 
-    /// Moves an issue to another repository, as only GitHub can.
+    /// Moves an issue to another repository that nobody here sees: on GitHub it is gone, on GitLab it is closed. The others can't.
     ///
     /// # Errors
     /// When the issue or the account is not there.
     pub fn transfer_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, on, by, |state, spot, by| state.take_away(spot, by, "transferred"))
+        self.act(repository, on, by, |state, spot, by| match state.kind {
+            Kind::GitLab => {
+                let to = state.next_id();
+                state.move_away(spot, by, to);
+            }
+            _ => state.take_away(spot, by, "transferred"),
+        })
     }
 
     /// Reviews a pull request, with remarks on lines.

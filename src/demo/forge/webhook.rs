@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use super::Kind;
 use super::state::{Label, Spot, State};
-use super::{Forge, gitea, github, gitlab};
+use super::{Forge, Verdict, gitea, github, gitlab};
 
 /// A webhook request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,6 +93,11 @@ pub(super) enum News {
         title_from: Option<String>,
         body_from: Option<String>,
     },
+    /// The verdict of a reviewer, with the reviewers as they were before (GitLab).
+    Reviewed {
+        verdict: Verdict,
+        before: Value,
+    },
     Commented(u64),
     CommentEdited {
         id: u64,
@@ -112,6 +117,7 @@ impl News {
             (Self::Locked, _) => "locked",
             (Self::Gone(how), _) => how,
             (Self::Edited { .. } | Self::CommentEdited { .. }, _) => "edited",
+            (Self::Reviewed { .. }, _) => "submitted",
             (Self::Commented(_), _) => "created",
         }
     }

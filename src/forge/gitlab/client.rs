@@ -19,12 +19,12 @@ use crate::forge::{
 
 /// Any name goes with a token; this one is customary.
 const GIT_USER: &str = "oauth2";
-const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
+pub(super) const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
 const DRAFT: &str = "Draft: ";
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 255;
 const ISSUES: &str = "issues";
-const MERGE_REQUESTS: &str = "merge_requests";
+pub(super) const MERGE_REQUESTS: &str = "merge_requests";
 
 /// A client of one GitLab.
 pub struct Client {
@@ -37,7 +37,7 @@ impl Client {
     /// A sentence when an address, the token or the certificates can't be used.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let header = HeaderName::from_static("private-token");
-        let http = Http::with_token_in(&settings, header, "", &[("accept", "application/json")])?;
+        let http = Http::with_token_in(&settings, header, "", &[("accept", "application/json")])?.conditional();
         Ok(Self { settings, http })
     }
 
@@ -257,14 +257,12 @@ impl Forge for Client {
         self.change(what, repo, MERGE_REQUESTS, number, json!({"description": body})).await
     }
 
-    /// None: GitLab keeps what reviewers write as comments, whose text comes with their deliveries.
-    async fn reviews(&self, _: &RepoRef, _: i64) -> Result<Vec<Review>, ForgeError> {
-        Ok(Vec::new())
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        self.verdicts(repo, number).await
     }
 
-    /// None, as there are no [`Forge::reviews`].
-    async fn line_comments(&self, _: &RepoRef, _: i64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
-        Ok(Vec::new())
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        self.open_threads(repo, number, review).await
     }
 
     async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
