@@ -143,8 +143,11 @@ impl News {
 }
 
 impl State {
-    /// Writes one delivery for each hook of the repository into the outbox.
+    /// Writes one delivery for each hook of the repository into the outbox. Gitea and Forgejo tell nobody that something was locked.
     pub(super) fn announce(&mut self, spot: Spot, by: &str, news: &News) {
+        if self.kind.is_gitea_or_its_fork() && matches!(news, News::Locked) {
+            return;
+        }
         if self.kind == Kind::GitLab {
             for (url, delivery) in gitlab::hooks::deliveries(self, spot, by, news) {
                 self.hand_over(url, delivery);
