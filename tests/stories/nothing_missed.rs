@@ -128,11 +128,35 @@ on_each_forge! {
         house.label(issue);
         type Break = fn(&Forge);
         let down: Break = |forge| forge.fail_next("GET", "*/issues", 403, 1);
-        let hidden: Break = |forge| forge.fail_next("GET", "*/user/repos", 403, 1);
+        let hidden: Break = |forge| {
+            let list = if forge.state().kind == Kind::GitLab { "*/projects" } else { "*/user/repos" };
+            forge.fail_next("GET", list, 403, 1);
+        };
         for (fail, found) in [(down, Found { unread: 1, ..NOTHING }), (hidden, Found { jobs: 1, ..NOTHING })] {
             fail(house.forge());
             assert_eq!(service.worker.reconcile().await.unwrap(), found);
         }
+    }
+}
+
+on_each_forge! {
+    async fn looking_again_costs_little_where_nothing_changed(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        for issue in 1..=120 {
+            house.open_issue();
+            if issue % 2 == 0 {
+                house.label(issue);
+            }
+        }
+        service.worker.reconcile().await.unwrap();
+        let before = house.forge().requests().len();
+        assert_eq!(service.worker.reconcile().await.unwrap(), NOTHING);
+        let asked = house.forge().requests().split_off(before);
+        let expected = if kind.is_gitea_or_its_fork() { 200 } else { 304 };
+        assert!(!asked.is_empty() && asked.iter().all(|request| request.status == expected), "{kind:?}: {asked:?}");
+        house.label(1);
+        assert_eq!(service.worker.reconcile().await.unwrap(), Found { jobs: 1, ..NOTHING }, "{kind:?}: what is new is seen");
     }
 }
 

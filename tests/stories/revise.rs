@@ -202,3 +202,17 @@ on_each_forge! {
         assert_eq!(git(&house, &["rev-list", "--count", &format!("main..{}", first.pull.unwrap().head)]).trim(), "1");
     }
 }
+
+/// An older GitLab tells of what a reviewer writes, and not of what it comes to.
+#[tokio::test]
+async fn where_gitlab_does_not_tell_of_the_verdict_the_command_starts_the_round() {
+    let (house, service, first) = proposed(Kind::GitLab).await;
+    let told = review(&house, first.number, project::MAINTAINER, Verdict::ChangesRequested, "Please add a second module.");
+    let (notes, verdict): (Vec<_>, Vec<_>) = told.into_iter().partition(|delivery| delivery.what.starts_with("Note Hook"));
+    assert_eq!((notes.len(), verdict.len()), (2, 1));
+    service.take(&notes).await;
+    assert_eq!(heard(&service).await, Vec::<String>::new());
+    let came = say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nA second module.").await;
+    assert_eq!(came, ["round 1"]);
+    assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
+}

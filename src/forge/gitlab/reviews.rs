@@ -189,3 +189,7 @@ fn wants_changes(user: User, said: &[SaidRow], since: Option<OffsetDateTime>) ->
 fn time_of(text: Option<&str>) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text?, &Rfc3339).ok()
 }
+
+#[cfg(test)]
+#[path = "reviews_tests.rs"]
+mod tests;
