@@ -189,6 +189,8 @@ pub struct Review {
     pub state: ReviewState,
     /// Its text.
     pub body: String,
+    /// The commit that was reviewed; none where the forge does not say it.
+    pub commit: Option<String>,
 }
 
 /// What a review says of one line.

@@ -139,6 +139,8 @@ pub(super) struct ReviewRow {
     state: String,
     #[serde(default)]
     user: Option<User>,
+    #[serde(default)]
+    commit_id: Option<String>,
 }
 
 /// What a review says of a line. `original_line` is where the line was when the review was written.
@@ -172,7 +174,8 @@ impl ReviewRow {
     /// As the lists of reviews have it.
     pub(super) fn review(self) -> Review {
         let author = self.user.as_ref().map(|user| user.login.clone()).unwrap_or_default();
-        Review { id: self.id.map(|id| id.to_string()).unwrap_or_default(), author, state: self.came_to(), body: self.body }
+        let (id, state) = (self.id.map(|id| id.to_string()).unwrap_or_default(), self.came_to());
+        Review { id, author, state, body: self.body, commit: self.commit_id.filter(|commit| !commit.is_empty()) }
     }
 
     fn came_to(&self) -> ReviewState {
@@ -359,6 +362,9 @@ mod tests {
         }
         assert_eq!(came_to(json!({"state": "APPROVED"})), ReviewState::Approved);
         assert_eq!(came_to(json!({"state": "COMMENT", "body": null})), ReviewState::Commented);
+        let commit = |review: Value| from_value::<ReviewRow>(review).unwrap().review().commit;
+        assert_eq!(commit(json!({"commit_id": "abc"})).as_deref(), Some("abc"));
+        assert_eq!((commit(json!({"commit_id": ""})), commit(json!({"commit_id": null})), commit(json!({}))), (None, None, None));
     }
 
     #[test]

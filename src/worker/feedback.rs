@@ -26,21 +26,24 @@ impl Worker {
             return Ok(format!("{} has no write access", by.login));
         }
         let reviews = forge.reviews(&repo, ask.issue).await?;
+        let text = note.text.trim();
         let is_it = |review: &&Review| match note.id.as_str() {
             "" => {
                 review.author.eq_ignore_ascii_case(&by.login)
                     && review.state == ReviewState::ChangesRequested
-                    && review.body.trim() == note.text.trim()
+                    && (text.is_empty() || review.body.trim() == text)
             }
             id => review.id == id,
         };
         let Some(review) = reviews.iter().rfind(is_it) else { return Ok("the review is gone".to_owned()) };
         let lines = forge.line_comments(&repo, ask.issue, &review.id).await?;
-        if note.text.trim().is_empty() && lines.is_empty() {
+        // GitLab tells of the verdict alone, and has the words elsewhere.
+        let words = if text.is_empty() { review.body.trim() } else { text };
+        if words.is_empty() && lines.is_empty() {
             let said = place.say_once(&review.id, &replies::nothing_said()).await?;
             return Ok(format!("the review has no words; said: {said}"));
         }
-        self.another_round(&place, &ours, by, &review.id, (&note.text, &lines)).await
+        self.another_round(&place, &ours, by, &review.id, (words, &lines)).await
     }
 
     /// Makes the job for another round, or says why not.

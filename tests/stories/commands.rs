@@ -1,12 +1,13 @@
 //! What people may say to the bot, and what it answers.
 
-use frognano_bot::demo::forge::Delivery;
+use frognano_bot::demo::forge::{Delivery, On};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Command, Outcome, Permission};
 use frognano_bot::publish::replies;
 use frognano_bot::worker::Ended;
 
-use crate::house::{BOTH, House, Service};
+use crate::faces::{again, commenting, on_each_forge};
+use crate::house::{House, Service};
 
 /// Works off everything that was asked; what came of it.
 pub async fn heard(service: &Service) -> Vec<String> {
@@ -18,33 +19,29 @@ pub async fn heard(service: &Service) -> Vec<String> {
 }
 
 /// Writes a comment, and lets the service hear it; what came of it.
-pub async fn say(house: &House, service: &Service, number: i64, by: &str, words: &str) -> Vec<String> {
-    service.take(&house.forge().write_comment(project::PATH, number, words, by).unwrap()).await;
+pub async fn say(house: &House, service: &Service, on: impl Into<On>, by: &str, words: &str) -> Vec<String> {
+    service.take(&house.forge().write_comment(project::PATH, on, words, by).unwrap()).await;
     heard(service).await
 }
 
 /// The same delivery once more: by another hook, under another id.
 pub fn by_another_hook(deliveries: &[Delivery]) -> Vec<Delivery> {
-    let mut other = deliveries.to_vec();
-    let headers = other.iter_mut().flat_map(|delivery| &mut delivery.headers);
-    headers.filter(|(name, _)| name.to_ascii_lowercase().ends_with("-delivery")).for_each(|(_, id)| id.push('x'));
-    other
+    deliveries.iter().map(|delivery| again(delivery, "x")).collect()
 }
 
-/// A house with a proposal for its issue, and the number of its pull request.
-pub async fn proposed(kind: Kind) -> (House, Service, i64) {
+/// A house with a proposal for its issue, and its pull request.
+pub async fn proposed(kind: Kind) -> (House, Service, On) {
     let house = House::new(kind).await;
     let service = house.service().await;
     let issue = house.open_issue();
     service.take(&house.label(issue)).await;
     assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
-    let number = house.pull_requests()[0].number;
-    (house, service, number)
+    let on = On::PullRequest(house.pull_requests()[0].number);
+    (house, service, on)
 }
 
-#[tokio::test]
-async fn retry_makes_one_job_however_often_it_is_told() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn retry_makes_one_job_however_often_it_is_told(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
         let told = house.forge().write_comment(project::PATH, 1, "/frognano retry\nplease", project::MAINTAINER).unwrap();
         service.take(&told).await;
@@ -56,7 +53,7 @@ async fn retry_makes_one_job_however_often_it_is_told() {
         assert!(matches!(service.outcome().await, Outcome::Proposed { .. }), "{kind:?}");
         assert_eq!(service.work_off().await, [], "{kind:?}");
         let [old, new] = &house.pull_requests()[..] else { panic!("{kind:?}: {:?}", house.pull_requests().len()) };
-        assert_eq!(old.number, first);
+        assert_eq!(On::PullRequest(old.number), first);
         let on_old = old.comments.iter().map(|comment| comment.body.as_str()).collect::<Vec<_>>();
         assert!(
             matches!(on_old[..], [told] if told.contains("supersedes") && told.contains(&format!("/{}", new.number))),
@@ -66,9 +63,8 @@ async fn retry_makes_one_job_however_often_it_is_told() {
     }
 }
 
-#[tokio::test]
-async fn retry_needs_an_open_labelled_issue_and_says_what_is_missing_once() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn retry_needs_an_open_labelled_issue_and_says_what_is_missing_once(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -83,43 +79,43 @@ async fn retry_needs_an_open_labelled_issue_and_says_what_is_missing_once() {
     }
 }
 
-#[tokio::test]
-async fn retry_while_it_runs_and_status_of_each_state() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    let issue = house.open_issue();
-    say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
-    service.take(&house.label(issue)).await;
-    say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
-    let reached = house.model.hold(1);
-    let worker = service.worker.clone();
-    let running = tokio::spawn(async move { worker.run_next(&tokio_util::sync::CancellationToken::new()).await.unwrap() });
-    reached.await.unwrap();
-    assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano retry").await, ["refused: already running"]);
-    say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
-    assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano cancel").await, ["cancelled"]);
-    assert!(matches!(running.await.unwrap(), Some(Ended::Outcome(Outcome::Cancelled { .. }))));
-    say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
-    assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano cancel").await, ["nothing to cancel"]);
-    let said = house.said(issue);
-    let expected = [
-        "has not worked",
-        "queued, at place 1",
-        "stopped: ada asked for it",
-        "already running",
-        "stage `agent`",
-        "`cancelled`: ada",
-        "nothing under way",
-    ];
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
-    for (said, words) in said.iter().zip(expected) {
-        assert!(said.contains(words), "{words} is not in {said}");
+on_each_forge! {
+    async fn retry_while_it_runs_and_status_of_each_state(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
+        service.take(&house.label(issue)).await;
+        say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
+        let reached = house.model.hold(1);
+        let worker = service.worker.clone();
+        let running = tokio::spawn(async move { worker.run_next(&tokio_util::sync::CancellationToken::new()).await.unwrap() });
+        reached.await.unwrap();
+        assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano retry").await, ["refused: already running"]);
+        say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
+        assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano cancel").await, ["cancelled"]);
+        assert!(matches!(running.await.unwrap(), Some(Ended::Outcome(Outcome::Cancelled { .. }))));
+        say(&house, &service, issue, project::MAINTAINER, "/frognano status").await;
+        assert_eq!(say(&house, &service, issue, project::MAINTAINER, "/frognano cancel").await, ["nothing to cancel"]);
+        let said = house.said(issue);
+        let expected = [
+            "has not worked",
+            "queued, at place 1",
+            "stopped: ada asked for it",
+            "already running",
+            "stage `agent`",
+            "`cancelled`: ada",
+            "nothing under way",
+        ];
+        assert_eq!(said.len(), expected.len(), "{said:#?}");
+        for (said, words) in said.iter().zip(expected) {
+            assert!(said.contains(words), "{words} is not in {said}");
+        }
     }
 }
 
-#[tokio::test]
-async fn status_of_a_proposal_links_to_it_also_from_the_pull_request() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn status_of_a_proposal_links_to_it_also_from_the_pull_request(kind: Kind) {
         let (house, service, number) = proposed(kind).await;
         assert_eq!(say(&house, &service, number, project::MAINTAINER, "/frognano status").await, ["status told"]);
         let said = house.said(number);
@@ -130,9 +126,8 @@ async fn status_of_a_proposal_links_to_it_also_from_the_pull_request() {
     }
 }
 
-#[tokio::test]
-async fn who_may_not_write_is_told_so_once_and_nothing_happens() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn who_may_not_write_is_told_so_once_and_nothing_happens(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -146,27 +141,27 @@ async fn who_may_not_write_is_told_so_once_and_nothing_happens() {
     }
 }
 
-#[tokio::test]
-async fn write_access_is_asked_for_when_the_command_is_worked_off_and_again_before_the_push() {
-    let (house, service, _) = proposed(Kind::GitHub).await;
-    service.take(&house.forge().write_comment(project::PATH, 1, "/frognano retry", project::MAINTAINER).unwrap()).await;
-    house.forge().permit(project::PATH, project::MAINTAINER, Permission::Read).unwrap();
-    assert_eq!(heard(&service).await, ["ada has no write access"]);
-    house.forge().permit(project::PATH, project::MAINTAINER, Permission::Write).unwrap();
-    say(&house, &service, 1, project::MAINTAINER, "/frognano retry").await;
-    let running = async { service.step().await };
-    let losing = async {
-        house.until(|house| house.said(1).concat().contains("the model works")).await;
+on_each_forge! {
+    async fn write_access_is_asked_for_when_the_command_is_worked_off_and_again_before_the_push(kind: Kind) {
+        let (house, service, _) = proposed(kind).await;
+        service.take(&house.forge().write_comment(project::PATH, 1, "/frognano retry", project::MAINTAINER).unwrap()).await;
         house.forge().permit(project::PATH, project::MAINTAINER, Permission::Read).unwrap();
-    };
-    let (ended, ()) = tokio::join!(running, losing);
-    assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("write access")), "{ended:?}");
-    assert_eq!(house.pull_requests().len(), 1);
+        assert_eq!(heard(&service).await, ["ada has no write access"]);
+        house.forge().permit(project::PATH, project::MAINTAINER, Permission::Write).unwrap();
+        say(&house, &service, 1, project::MAINTAINER, "/frognano retry").await;
+        let running = async { service.step().await };
+        let losing = async {
+            house.until(|house| house.said(1).concat().contains("the model works")).await;
+            house.forge().permit(project::PATH, project::MAINTAINER, Permission::Read).unwrap();
+        };
+        let (ended, ()) = tokio::join!(running, losing);
+        assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("write access")), "{ended:?}");
+        assert_eq!(house.pull_requests().len(), 1);
+    }
 }
 
-#[tokio::test]
-async fn bots_strangers_pull_requests_and_other_words_are_not_heard() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn bots_strangers_pull_requests_and_other_words_are_not_heard(kind: Kind) {
         let (house, service, _) = proposed(kind).await;
         house.forge().add_user("helper[bot]", true);
         house.forge().permit(project::PATH, "helper[bot]", Permission::Admin).unwrap();
@@ -189,32 +184,35 @@ async fn bots_strangers_pull_requests_and_other_words_are_not_heard() {
     }
 }
 
-#[tokio::test]
-async fn an_answer_of_which_we_did_not_hear_is_not_given_twice() {
-    let (house, service, _) = proposed(Kind::Gitea).await;
-    let told = house.forge().write_comment(project::PATH, 1, "/frognano help", project::MAINTAINER).unwrap();
-    service.take(&told).await;
-    house.forge().fail_after_doing("POST", "*/issues/1/comments", 502, 1);
-    let came = service.worker.answer_next().await.unwrap().unwrap();
-    assert!(came.contains("commenting"), "{came}");
-    assert_eq!(heard(&service).await, Vec::<String>::new(), "it waits a little");
-    house.pass(60_000);
-    assert_eq!(heard(&service).await, ["help told"]);
-    assert_eq!(house.said(1).iter().filter(|said| said.contains("listens to people")).count(), 1);
+on_each_forge! {
+    async fn an_answer_of_which_we_did_not_hear_is_not_given_twice(kind: Kind) {
+        let (house, service, _) = proposed(kind).await;
+        let told = house.forge().write_comment(project::PATH, 1, "/frognano help", project::MAINTAINER).unwrap();
+        service.take(&told).await;
+        let (method, path) = commenting(kind);
+        house.forge().fail_after_doing(method, path, 502, 1);
+        let came = service.worker.answer_next().await.unwrap().unwrap();
+        assert!(came.contains("commenting"), "{came}");
+        assert_eq!(heard(&service).await, Vec::<String>::new(), "it waits a little");
+        house.pass(60_000);
+        assert_eq!(heard(&service).await, ["help told"]);
+        assert_eq!(house.said(1).iter().filter(|said| said.contains("listens to people")).count(), 1);
+    }
 }
 
-#[tokio::test]
-async fn comments_within_an_hour_are_capped() {
-    let house = House::new(Kind::Gitea).await.set("comments_per_hour = 3");
-    let service = house.service().await;
-    let issue = house.open_issue();
-    for _ in 0..6 {
+on_each_forge! {
+    async fn comments_within_an_hour_are_capped(kind: Kind) {
+        let house = House::new(kind).await.set("comments_per_hour = 3");
+        let service = house.service().await;
+        let issue = house.open_issue();
+        for _ in 0..6 {
+            say(&house, &service, issue, project::MAINTAINER, "/frognano help").await;
+        }
+        assert_eq!(house.said(issue).len(), 3);
+        house.pass(61 * 60_000);
         say(&house, &service, issue, project::MAINTAINER, "/frognano help").await;
+        assert_eq!(house.said(issue).len(), 4);
     }
-    assert_eq!(house.said(issue).len(), 3);
-    house.pass(61 * 60_000);
-    say(&house, &service, issue, project::MAINTAINER, "/frognano help").await;
-    assert_eq!(house.said(issue).len(), 4);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use frognano_bot::app::{self, TimeIds};
 use frognano_bot::config::Config;
-use frognano_bot::demo::forge::{Delivery, Forge, Issue, deliver};
+use frognano_bot::demo::forge::{Delivery, Forge, Issue, On, deliver};
 use frognano_bot::demo::model_server::ModelServer;
 use frognano_bot::demo::{self, Kind, Running, project};
 use frognano_bot::domain::{Clock, Outcome, SystemClock};
@@ -191,13 +191,13 @@ impl House {
     }
 
     /// The issue as the forge has it.
-    pub fn issue(&self, number: i64) -> Issue {
-        self.forge().state().repository(project::PATH).unwrap().issue(number).unwrap().clone()
+    pub fn issue(&self, on: impl Into<On>) -> Issue {
+        self.forge().state().repository(project::PATH).unwrap().issue(on).unwrap().clone()
     }
 
-    /// What the bot said on an issue.
-    pub fn said(&self, number: i64) -> Vec<String> {
-        self.issue(number).comments.iter().filter(|comment| comment.author == project::BOT).map(|comment| comment.body.clone()).collect()
+    /// What the bot said on an issue or pull request.
+    pub fn said(&self, on: impl Into<On>) -> Vec<String> {
+        self.issue(on).comments.iter().filter(|comment| comment.author == project::BOT).map(|comment| comment.body.clone()).collect()
     }
 
     /// All pull requests.

@@ -6,13 +6,13 @@ use frognano_bot::domain::Outcome;
 use frognano_bot::worker::{Ended, Found};
 
 use crate::commands::heard;
-use crate::house::{BOTH, House};
+use crate::faces::on_each_forge;
+use crate::house::House;
 
 const NOTHING: Found = Found { jobs: 0, asked_again: 0, unread: 0 };
 
-#[tokio::test]
-async fn a_label_whose_delivery_was_lost_is_found_once() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_label_whose_delivery_was_lost_is_found_once(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -27,9 +27,8 @@ async fn a_label_whose_delivery_was_lost_is_found_once() {
     }
 }
 
-#[tokio::test]
-async fn a_label_set_again_unheard_is_a_new_act() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_label_set_again_unheard_is_a_new_act(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -44,9 +43,8 @@ async fn a_label_set_again_unheard_is_a_new_act() {
     }
 }
 
-#[tokio::test]
-async fn a_delivery_that_comes_late_finds_the_work_done() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_delivery_that_comes_late_finds_the_work_done(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -59,9 +57,8 @@ async fn a_delivery_that_comes_late_finds_the_work_done() {
     }
 }
 
-#[tokio::test]
-async fn closed_unlabelled_and_refused_issues_are_not_found() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn closed_unlabelled_and_refused_issues_are_not_found(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let by_reader = house.open_issue();
@@ -77,9 +74,8 @@ async fn closed_unlabelled_and_refused_issues_are_not_found() {
     }
 }
 
-#[tokio::test]
-async fn every_page_of_labelled_issues_is_read_and_labels_compare_as_people_read_them() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn every_page_of_labelled_issues_is_read_and_labels_compare_as_people_read_them(kind: Kind) {
         let house = House::new(kind).await.set("label = \"FrogNano-Fix\"");
         let service = house.service().await;
         for _ in 0..120 {
@@ -91,9 +87,8 @@ async fn every_page_of_labelled_issues_is_read_and_labels_compare_as_people_read
     }
 }
 
-#[tokio::test]
-async fn a_lost_database_does_not_make_everything_anew() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_lost_database_does_not_make_everything_anew(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -110,9 +105,8 @@ async fn a_lost_database_does_not_make_everything_anew() {
     }
 }
 
-#[tokio::test]
-async fn a_lost_word_to_stop_is_found_too() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_lost_word_to_stop_is_found_too(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -124,20 +118,45 @@ async fn a_lost_word_to_stop_is_found_too() {
     }
 }
 
-#[tokio::test]
-async fn a_forge_that_does_not_answer_or_list_costs_nothing() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    let issue = house.open_issue();
-    // Heard of by another delivery, so that it is known although it is not listed.
-    service.take(&house.forge().edit_issue(project::PATH, issue, "x", "y", project::READER).unwrap()).await;
-    house.label(issue);
-    type Break = fn(&Forge);
-    let down: Break = |forge| forge.fail_next("GET", "*/issues", 403, 1);
-    let hidden: Break = |forge| forge.fail_next("GET", "*/user/repos", 403, 1);
-    for (fail, found) in [(down, Found { unread: 1, ..NOTHING }), (hidden, Found { jobs: 1, ..NOTHING })] {
-        fail(house.forge());
-        assert_eq!(service.worker.reconcile().await.unwrap(), found);
+on_each_forge! {
+    async fn a_forge_that_does_not_answer_or_list_costs_nothing(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        // Heard of by another delivery, so that it is known although it is not listed.
+        service.take(&house.forge().edit_issue(project::PATH, issue, "x", "y", project::READER).unwrap()).await;
+        house.label(issue);
+        type Break = fn(&Forge);
+        let down: Break = |forge| forge.fail_next("GET", "*/issues", 403, 1);
+        let hidden: Break = |forge| {
+            let list = if forge.state().kind == Kind::GitLab { "*/projects" } else { "*/user/repos" };
+            forge.fail_next("GET", list, 403, 1);
+        };
+        for (fail, found) in [(down, Found { unread: 1, ..NOTHING }), (hidden, Found { jobs: 1, ..NOTHING })] {
+            fail(house.forge());
+            assert_eq!(service.worker.reconcile().await.unwrap(), found);
+        }
+    }
+}
+
+on_each_forge! {
+    async fn looking_again_costs_little_where_nothing_changed(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        for issue in 1..=120 {
+            house.open_issue();
+            if issue % 2 == 0 {
+                house.label(issue);
+            }
+        }
+        service.worker.reconcile().await.unwrap();
+        let before = house.forge().requests().len();
+        assert_eq!(service.worker.reconcile().await.unwrap(), NOTHING);
+        let asked = house.forge().requests().split_off(before);
+        let expected = if kind.is_gitea_or_its_fork() { 200 } else { 304 };
+        assert!(!asked.is_empty() && asked.iter().all(|request| request.status == expected), "{kind:?}: {asked:?}");
+        house.label(1);
+        assert_eq!(service.worker.reconcile().await.unwrap(), Found { jobs: 1, ..NOTHING }, "{kind:?}: what is new is seen");
     }
 }
 

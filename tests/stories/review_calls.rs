@@ -5,7 +5,7 @@ use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Outcome, Permission};
 use frognano_bot::worker::Ended;
 
-use crate::faces::opening;
+use crate::faces::{on_each_forge, opening};
 use crate::house::{House, Service};
 
 async fn outcome_of(house: &House) -> (Outcome, Service) {
@@ -20,9 +20,8 @@ fn with_team(house: &House, members: &[&str]) {
     house.forge().state().teams.insert("acme/fixers".to_owned(), members);
 }
 
-#[tokio::test]
-async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule(kind: Kind) {
         let house = House::new(kind).await.forge_entry("allowed_users = [\"olga\"]\nallowed_teams = [\"acme/fixers\", \"acme/nobody\"]");
         with_team(&house, &["someone"]);
         let (outcome, service) = outcome_of(&house).await;
@@ -36,9 +35,8 @@ async fn a_label_by_somebody_who_is_not_listed_is_answered_once_with_the_rule() 
     }
 }
 
-#[tokio::test]
-async fn listed_people_and_members_of_listed_teams_may_ask_but_need_write_access_too() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn listed_people_and_members_of_listed_teams_may_ask_but_need_write_access_too(kind: Kind) {
         for entry in ["allowed_users = [\"ADA\"]", "allowed_teams = [\"acme/fixers\"]"] {
             let house = House::new(kind).await.forge_entry(entry);
             with_team(&house, &[project::MAINTAINER]);
@@ -54,30 +52,30 @@ async fn listed_people_and_members_of_listed_teams_may_ask_but_need_write_access
     }
 }
 
-#[tokio::test]
-async fn who_left_the_team_meanwhile_gets_no_pull_request() {
-    let house = House::new(Kind::GitHub).await.forge_entry("allowed_teams = [\"acme/fixers\"]");
-    with_team(&house, &[project::MAINTAINER]);
-    house.model.set_delay(Some(std::time::Duration::from_millis(100)));
-    let service = house.service().await;
-    let issue = house.open_issue();
-    service.take(&house.label(issue)).await;
-    let leave = async {
-        house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
-        with_team(&house, &[]);
-    };
-    let (ended, ()) = tokio::join!(service.step(), leave);
-    assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("list")), "{ended:?}");
-    assert_eq!((house.pull_requests().len(), house.branches().len()), (0, 0));
+on_each_forge! {
+    async fn who_left_the_team_meanwhile_gets_no_pull_request(kind: Kind) {
+        let house = House::new(kind).await.forge_entry("allowed_teams = [\"acme/fixers\"]");
+        with_team(&house, &[project::MAINTAINER]);
+        house.model.set_delay(Some(std::time::Duration::from_millis(100)));
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        let leave = async {
+            house.until(|house| house.said(issue).concat().contains("Now: the model")).await;
+            with_team(&house, &[]);
+        };
+        let (ended, ()) = tokio::join!(service.step(), leave);
+        assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("list")), "{ended:?}");
+        assert_eq!((house.pull_requests().len(), house.branches().len()), (0, 0));
+    }
 }
 
 fn asked(house: &House) -> Vec<String> {
     house.forge().state().review_requests.iter().map(|(_, _, who)| who.clone()).collect()
 }
 
-#[tokio::test]
-async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_nothing() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_nothing(kind: Kind) {
         let house = House::new(kind).await.forge_entry("reviewers = [\"rita\"]");
         house.forge().add_user("olga", false);
         house.forge().permit(project::PATH, "olga", Permission::Write).unwrap();
@@ -100,18 +98,18 @@ async fn owners_of_the_changed_files_are_asked_one_by_one_and_a_bad_name_costs_n
     }
 }
 
-#[tokio::test]
-async fn who_set_the_label_is_not_the_only_one_asked() {
-    let house = House::new(Kind::Gitea).await.forge_entry("reviewers = [\"ada\"]");
-    let (outcome, _service) = outcome_of(&house).await;
-    assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
-    assert_eq!(asked(&house), Vec::<String>::new());
-    assert!(house.pull_requests()[0].body.contains("nobody but who set the label is named as a reviewer"));
+on_each_forge! {
+    async fn who_set_the_label_is_not_the_only_one_asked(kind: Kind) {
+        let house = House::new(kind).await.forge_entry("reviewers = [\"ada\"]");
+        let (outcome, _service) = outcome_of(&house).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
+        assert_eq!(asked(&house), Vec::<String>::new());
+        assert!(house.pull_requests()[0].body.contains("nobody but who set the label is named as a reviewer"));
+    }
 }
 
-#[tokio::test]
-async fn a_pull_request_that_the_forge_does_not_label_is_closed_again() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn a_pull_request_that_the_forge_does_not_label_is_closed_again(kind: Kind) {
         let house = House::new(kind).await;
         let (method, path) = if kind == Kind::GitLab { ("PUT", "*/merge_requests/1") } else { ("POST", "*/issues/2/labels") };
         house.forge().fail_next(method, path, 403, 1);
@@ -123,9 +121,8 @@ async fn a_pull_request_that_the_forge_does_not_label_is_closed_again() {
     }
 }
 
-#[tokio::test]
-async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_where_that_is_configured() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_where_that_is_configured(kind: Kind) {
         let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
         house.forge().drafts_supported(false);
         let (outcome, _service) = outcome_of(&house).await;
@@ -143,7 +140,10 @@ async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_wher
         let at = |path: &str| requests.iter().position(|asked| asked.method == "POST" && asked.path.contains(path)).unwrap();
         assert!(at("/statuses/") < at(opening(kind).1.trim_start_matches('*')), "{kind:?}");
     }
-    for kind in Kind::ALL {
+}
+
+on_each_forge! {
+    async fn without_drafts_and_without_the_status_there_is_no_pull_request(kind: Kind) {
         let house = House::new(kind).await.forge_entry("draft_fallback = \"review-status\"");
         house.forge().drafts_supported(false);
         house.forge().fail_next("POST", "*/statuses/*", 403, 1);
@@ -153,9 +153,8 @@ async fn without_drafts_a_failing_status_stands_before_a_ready_pull_request_wher
     }
 }
 
-#[tokio::test]
-async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is_not_asked_again() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is_not_asked_again(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
         let issue = house.open_issue();
@@ -185,9 +184,8 @@ async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is
     }
 }
 
-#[tokio::test]
-async fn links_for_people_have_the_public_address_where_the_service_uses_another() {
-    for kind in Kind::ALL {
+on_each_forge! {
+    async fn links_for_people_have_the_public_address_where_the_service_uses_another(kind: Kind) {
         let house = House::new(kind).await;
         let inside = house.running.base_url.clone();
         let house = house.forge_entry(&format!("internal_url = \"{inside}\""));

@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
-use frognano_bot::demo::forge::{Delivery, Issue, NewReview, Verdict};
+use frognano_bot::demo::forge::{Delivery, Issue, NewReview, On, Verdict};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::Outcome;
 use frognano_bot::worker::Ended;
 
 use crate::commands::{by_another_hook, heard, say};
-use crate::house::{BOTH, House, Service};
+use crate::faces::on_each_forge;
+use crate::house::{House, Service};
 
 /// The first attempt, then what a review asked for.
 fn script() -> String {
@@ -33,7 +34,7 @@ async fn proposed(kind: Kind) -> (House, Service, Issue) {
 
 fn review(house: &House, number: i64, by: &str, verdict: Verdict, body: &str) -> Vec<Delivery> {
     let lines = [("tallybook/plan.py", 12, "This name says nothing.")];
-    house.forge().review(project::PATH, number, by, NewReview { verdict, body, lines: &lines }).unwrap()
+    house.forge().review(project::PATH, On::PullRequest(number), by, NewReview { verdict, body, lines: &lines }).unwrap()
 }
 
 fn git(house: &House, args: &[&str]) -> String {
@@ -58,9 +59,8 @@ fn push_as_a_person(house: &House, branch: &str, name: &str) {
     git(&["push", "--quiet", "origin", branch]);
 }
 
-#[tokio::test]
-async fn requested_changes_are_worked_in_on_the_same_branch_once() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn requested_changes_are_worked_in_on_the_same_branch_once(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
         let pull = first.pull.clone().unwrap();
         let before = git(&house, &["rev-parse", &pull.head]);
@@ -88,19 +88,18 @@ async fn requested_changes_are_worked_in_on_the_same_branch_once() {
             assert!(asked.contains(words), "{kind:?}: {words} is not in {asked}");
         }
         assert!(house.branches().len() == 1 && house.said(1).len() == 1, "{kind:?}");
-        let [said] = &house.said(first.number)[..] else { panic!("{kind:?}: {:?}", house.said(first.number)) };
+        let [said] = &house.said(On::PullRequest(first.number))[..] else { panic!("{kind:?}: {:?}", house.said(On::PullRequest(first.number))) };
         assert!(said.contains("Fixed: 1 test"), "{said}");
         assert_eq!(house.forge().unexpected(), Vec::<String>::new());
     }
 }
 
-#[tokio::test]
-async fn what_a_person_pushed_stays_and_is_worked_on() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn what_a_person_pushed_stays_and_is_worked_on(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
         let head = first.pull.clone().unwrap().head;
         push_as_a_person(&house, &head, "tallybook/human.py");
-        let came = say(&house, &service, first.number, project::MAINTAINER, "/frognano revise\nNow a second module.").await;
+        let came = say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nNow a second module.").await;
         assert_eq!(came, ["round 1"], "{kind:?}");
         assert!(matches!(service.outcome().await, Outcome::Proposed { .. }), "{kind:?}");
         let files = git(&house, &["ls-tree", "-r", "--name-only", &head]);
@@ -110,90 +109,91 @@ async fn what_a_person_pushed_stays_and_is_worked_on() {
     }
 }
 
-#[tokio::test]
-async fn a_push_during_the_run_is_not_lost_the_work_begins_again_on_top() {
-    let (house, service, first) = proposed(Kind::Gitea).await;
-    let head = first.pull.clone().unwrap().head;
-    say(&house, &service, first.number, project::MAINTAINER, "/frognano revise\nNow a second module.").await;
-    let pushing = async {
-        house.until(|house| house.said(first.number).concat().contains("the model works")).await;
-        push_as_a_person(&house, &head, "tallybook/human.py");
-    };
-    let (ended, ()) = tokio::join!(service.step(), pushing);
-    assert_eq!(ended, Some(Ended::PutBack));
-    assert!(house.said(first.number).concat().contains("somebody pushed to the branch"));
-    let outcome = house.later(&service).await;
-    assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
-    let authors = git(&house, &["log", "--format=%an", &format!("main..{head}")]);
-    assert_eq!(authors.lines().collect::<Vec<_>>(), ["frognano-bot", "ada", "frognano-bot"]);
+on_each_forge! {
+    async fn a_push_during_the_run_is_not_lost_the_work_begins_again_on_top(kind: Kind) {
+        let (house, service, first) = proposed(kind).await;
+        let head = first.pull.clone().unwrap().head;
+        say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nNow a second module.").await;
+        let pushing = async {
+            house.until(|house| house.said(On::PullRequest(first.number)).concat().contains("the model works")).await;
+            push_as_a_person(&house, &head, "tallybook/human.py");
+        };
+        let (ended, ()) = tokio::join!(service.step(), pushing);
+        assert_eq!(ended, Some(Ended::PutBack));
+        assert!(house.said(On::PullRequest(first.number)).concat().contains("somebody pushed to the branch"));
+        let outcome = house.later(&service).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
+        let authors = git(&house, &["log", "--format=%an", &format!("main..{head}")]);
+        assert_eq!(authors.lines().collect::<Vec<_>>(), ["frognano-bot", "ada", "frognano-bot"]);
+    }
 }
 
-#[tokio::test]
-async fn after_three_rounds_a_person_is_asked_and_no_machine_works_on() {
-    let (house, service, first) = proposed(Kind::GitHub).await;
-    for round in 1..=3 {
-        let came = say(&house, &service, first.number, project::MAINTAINER, &format!("/frognano revise\nOnce more, {round}.")).await;
-        assert_eq!(came, [format!("round {round}")]);
+on_each_forge! {
+    async fn after_three_rounds_a_person_is_asked_and_no_machine_works_on(kind: Kind) {
+        let (house, service, first) = proposed(kind).await;
+        for round in 1..=3 {
+            let came = say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, &format!("/frognano revise\nOnce more, {round}.")).await;
+            assert_eq!(came, [format!("round {round}")]);
+            let outcome = service.outcome().await;
+            assert!(matches!(outcome, Outcome::Proposed { .. }), "{round}: {outcome:?}");
+        }
+        for _ in 0..2 {
+            let came = say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nOnce more.").await;
+            assert_eq!(came, ["refused: all rounds are made"]);
+        }
+        assert_eq!(service.work_off().await, []);
+        let labels = house.pull_requests()[0].labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
+        assert!(labels.contains(&"needs-human".to_owned()), "{labels:?}");
+        assert_eq!(house.said(On::PullRequest(first.number)).iter().filter(|said| said.contains("A person should take over")).count(), 1);
+    }
+}
+
+on_each_forge! {
+    async fn what_the_rules_refuse_leaves_the_pull_request_as_it_was(kind: Kind) {
+        let evil = r#"{"content": "", "tool_calls": [{"name": "Write", "arguments": {"file_path": ".github/workflows/x.yml", "content": "on: push\n"}}]}"#;
+        let script = format!("{}\n{evil}\n{{\"content\": \"done\"}}", project::SCRIPT.trim_end());
+        let house = House::with_script_of_turns(kind, &script).await;
+        let service = house.service().await;
+        service.take(&house.label(house.open_issue())).await;
+        service.outcome().await;
+        let first = house.pull_requests().remove(0);
+        let before = git(&house, &["rev-parse", &first.pull.clone().unwrap().head]);
+        say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nAdd a workflow.").await;
         let outcome = service.outcome().await;
-        assert!(matches!(outcome, Outcome::Proposed { .. }), "{round}: {outcome:?}");
+        assert_eq!(outcome.name(), "refused", "{outcome:?}");
+        assert_eq!(git(&house, &["rev-parse", &first.pull.unwrap().head]), before);
+        let now = house.pull_requests().remove(0);
+        assert!(now.open && now.body == first.body);
+        assert!(house.said(On::PullRequest(now.number)).concat().contains("proposes nothing here"), "{:?}", house.said(On::PullRequest(now.number)));
     }
-    for _ in 0..2 {
-        let came = say(&house, &service, first.number, project::MAINTAINER, "/frognano revise\nOnce more.").await;
-        assert_eq!(came, ["refused: all rounds are made"]);
-    }
-    assert_eq!(service.work_off().await, []);
-    let labels = house.pull_requests()[0].labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
-    assert!(labels.contains(&"needs-human".to_owned()), "{labels:?}");
-    assert_eq!(house.said(first.number).iter().filter(|said| said.contains("A person should take over")).count(), 1);
 }
 
-#[tokio::test]
-async fn what_the_rules_refuse_leaves_the_pull_request_as_it_was() {
-    let evil = r#"{"content": "", "tool_calls": [{"name": "Write", "arguments": {"file_path": ".github/workflows/x.yml", "content": "on: push\n"}}]}"#;
-    let script = format!("{}\n{evil}\n{{\"content\": \"done\"}}", project::SCRIPT.trim_end());
-    let house = House::with_script_of_turns(Kind::Gitea, &script).await;
-    let service = house.service().await;
-    service.take(&house.label(house.open_issue())).await;
-    service.outcome().await;
-    let first = house.pull_requests().remove(0);
-    let before = git(&house, &["rev-parse", &first.pull.clone().unwrap().head]);
-    say(&house, &service, first.number, project::MAINTAINER, "/frognano revise\nAdd a workflow.").await;
-    let outcome = service.outcome().await;
-    assert_eq!(outcome.name(), "refused", "{outcome:?}");
-    assert_eq!(git(&house, &["rev-parse", &first.pull.unwrap().head]), before);
-    let now = house.pull_requests().remove(0);
-    assert!(now.open && now.body == first.body);
-    assert!(house.said(now.number).concat().contains("proposes nothing here"), "{:?}", house.said(now.number));
-}
-
-#[tokio::test]
-async fn only_requested_changes_by_people_who_may_start_a_round() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn only_requested_changes_by_people_who_may_start_a_round(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
         service.take(&review(&house, first.number, project::MAINTAINER, Verdict::Approved, "Good.")).await;
         service.take(&review(&house, first.number, project::MAINTAINER, Verdict::Commented, "Hm.")).await;
-        service.take(&house.forge().write_comment(project::PATH, first.number, "Why so?", project::MAINTAINER).unwrap()).await;
+        service.take(&house.forge().write_comment(project::PATH, On::PullRequest(first.number), "Why so?", project::MAINTAINER).unwrap()).await;
         assert_eq!(heard(&service).await, Vec::<String>::new(), "{kind:?}");
         service.take(&review(&house, first.number, project::READER, Verdict::ChangesRequested, "No.")).await;
         assert_eq!(heard(&service).await, ["rita has no write access"], "{kind:?}");
-        assert_eq!(say(&house, &service, first.number, project::MAINTAINER, "/frognano revise").await, ["refused: nothing was said"]);
+        assert_eq!(say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise").await, ["refused: nothing was said"]);
         assert_eq!(say(&house, &service, 1, project::MAINTAINER, "/frognano revise\nx").await, ["refused: not on a pull request"]);
-        house.forge().close_issue(project::PATH, first.number, project::MAINTAINER).unwrap();
+        house.forge().close_issue(project::PATH, On::PullRequest(first.number), project::MAINTAINER).unwrap();
         service.take(&review(&house, first.number, project::MAINTAINER, Verdict::ChangesRequested, "Late.")).await;
         assert_eq!(heard(&service).await, ["the pull request is over"], "{kind:?}");
         assert_eq!(service.jobs().await.len(), 1, "{kind:?}");
     }
 }
 
-#[tokio::test]
-async fn a_pull_request_that_a_person_closes_stops_its_round() {
-    for kind in BOTH {
+on_each_forge! {
+    async fn a_pull_request_that_a_person_closes_stops_its_round(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
-        say(&house, &service, first.number, project::MAINTAINER, "/frognano revise\nA second module.").await;
+        say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nA second module.").await;
         let running = async { service.step().await };
         let closing = async {
-            house.until(|house| house.said(first.number).concat().contains("running the project's tests as they are")).await;
-            service.take(&house.forge().close_issue(project::PATH, first.number, project::MAINTAINER).unwrap()).await;
+            house.until(|house| house.said(On::PullRequest(first.number)).concat().contains("running the project's tests as they are")).await;
+            service.take(&house.forge().close_issue(project::PATH, On::PullRequest(first.number), project::MAINTAINER).unwrap()).await;
             heard(&service).await
         };
         let (ended, came) = tokio::join!(running, closing);
@@ -201,4 +201,18 @@ async fn a_pull_request_that_a_person_closes_stops_its_round() {
         assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("closed")), "{kind:?}: {ended:?}");
         assert_eq!(git(&house, &["rev-list", "--count", &format!("main..{}", first.pull.unwrap().head)]).trim(), "1");
     }
+}
+
+/// An older GitLab tells of what a reviewer writes, and not of what it comes to.
+#[tokio::test]
+async fn where_gitlab_does_not_tell_of_the_verdict_the_command_starts_the_round() {
+    let (house, service, first) = proposed(Kind::GitLab).await;
+    let told = review(&house, first.number, project::MAINTAINER, Verdict::ChangesRequested, "Please add a second module.");
+    let (notes, verdict): (Vec<_>, Vec<_>) = told.into_iter().partition(|delivery| delivery.what.starts_with("Note Hook"));
+    assert_eq!((notes.len(), verdict.len()), (2, 1));
+    service.take(&notes).await;
+    assert_eq!(heard(&service).await, Vec::<String>::new());
+    let came = say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nA second module.").await;
+    assert_eq!(came, ["round 1"]);
+    assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
 }

@@ -163,7 +163,7 @@ fn the_examples_of_the_forges_pages_are_loaded_and_the_readme_links_them() {
     for secret in ["webhook", "token", "app.pem"] {
         std::fs::write(folder.path().join("secrets").join(secret), "s3cret").unwrap();
     }
-    for (page, examples) in [("github", 2), ("gitea", 1), ("forgejo", 1)] {
+    for (page, examples) in [("github", 2), ("gitlab", 1), ("gitea", 1), ("forgejo", 1)] {
         let path = format!("docs/forges/{page}.md");
         assert!(readme.contains(&format!("({path})")), "{path}");
         let text = std::fs::read_to_string(root.join(&path)).unwrap();

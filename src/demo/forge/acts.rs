@@ -53,6 +53,8 @@ impl State {
             created_ms: now,
             updated_ms: now,
             pull,
+            heads: Vec::new(),
+            moved_to: None,
         });
         Spot { repository, issue: issues.len() - 1 }
     }
@@ -125,6 +127,12 @@ impl State {
         self.announce(spot, by, &News::Locked);
     }
 
+    /// Moves it to another project, where the issue with this id takes its place: this one is closed (GitLab).
+    pub(super) fn move_away(&mut self, spot: Spot, by: &str, to: u64) {
+        self.issue_mut(spot).moved_to = Some(to);
+        self.set_open(spot, by, false);
+    }
+
     /// Takes it away for good; `how` is the forge's word for it.
     pub(super) fn take_away(&mut self, spot: Spot, by: &str, how: &'static str) {
         self.announce(spot, by, &News::Gone(how));
@@ -153,8 +161,13 @@ impl State {
 
     /// Writes a comment and answers its id.
     pub(super) fn comment(&mut self, spot: Spot, by: &str, body: &str) -> Comment {
+        self.comment_on(spot, by, body, None)
+    }
+
+    /// The same on a line of a file.
+    pub(super) fn comment_on(&mut self, spot: Spot, by: &str, body: &str, on_line: Option<(String, i64)>) -> Comment {
         let (id, now) = (self.next_id(), self.now_ms());
-        let comment = Comment { id, author: by.to_owned(), body: body.to_owned(), created_ms: now, updated_ms: now };
+        let comment = Comment { id, author: by.to_owned(), body: body.to_owned(), created_ms: now, updated_ms: now, on_line };
         self.issue_mut(spot).comments.push(comment.clone());
         self.record(spot, by, Did::Commented(id));
         self.announce(spot, by, &News::Commented(id));

@@ -6,6 +6,7 @@
 //! reorders them. Deliveries caused through the API are kept for [`Forge::take_deliveries`]; only those of hooks that were themselves made
 //! through the API are sent from here.
 
+mod accounts;
 mod acts;
 mod archive;
 mod gitea;
@@ -13,6 +14,7 @@ mod github;
 mod gitlab;
 mod kind;
 mod knobs;
+mod on;
 mod pages;
 mod people;
 mod requests;
@@ -31,12 +33,14 @@ use tokio::sync::{oneshot, watch};
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
+pub use accounts::{Account, Token, User};
 pub use github::Tried;
 pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};
+pub use on::On;
 pub use people::Opened;
 pub use requests::Status;
-pub use state::{Account, Act, Comment, Did, Hook, Issue, Label, Pull, Repository, State, Token, User};
+pub use state::{Act, Comment, Did, Hook, Issue, Label, Pull, Repository, State};
 pub use verdicts::{NewReview, Review, Verdict};
 pub use webhook::{Delivery, deliver};
 pub(super) use wire::serve;

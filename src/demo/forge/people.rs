@@ -4,7 +4,7 @@ use super::Kind;
 use super::state::{Label, Spot};
 use super::verdicts::NewReview;
 use super::webhook::Delivery;
-use super::{Forge, Mistake, State};
+use super::{Forge, Mistake, On, State};
 
 /// An issue that was opened.
 #[derive(Debug, Clone)]
@@ -39,16 +39,16 @@ impl Forge {
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn set_label(&self, repository: &str, number: i64, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.label_by_name(spot, by, label))
+    pub fn set_label(&self, repository: &str, on: impl Into<On>, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.label_by_name(spot, by, label))
     }
 
     /// Takes a label off; without it, nothing happens and nothing is sent.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn remove_label(&self, repository: &str, number: i64, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| {
+    pub fn remove_label(&self, repository: &str, on: impl Into<On>, label: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| {
             let found = state.at(spot).1.labels.iter().find(|there| there.name.eq_ignore_ascii_case(label)).map(|label| label.id);
             if let Some(id) = found {
                 state.take_label(spot, by, id);
@@ -60,72 +60,85 @@ impl Forge {
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn close_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.set_open(spot, by, false))
+    pub fn close_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.set_open(spot, by, false))
     }
 
     /// Opens an issue or pull request again.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn reopen_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.set_open(spot, by, true))
+    pub fn reopen_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.set_open(spot, by, true))
     }
 
     /// Locks an issue or pull request.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn lock_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.lock(spot, by))
+    pub fn lock_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.lock(spot, by))
     }
 
     /// Deletes an issue.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn delete_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.take_away(spot, by, "deleted"))
+    pub fn delete_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.take_away(spot, by, "deleted"))
     }
 
-    /// Moves an issue to another repository, as only GitHub can.
+    /// Moves an issue to another repository that nobody here sees: on GitHub it is gone, on GitLab it is closed. The others can't.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn transfer_issue(&self, repository: &str, number: i64, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.take_away(spot, by, "transferred"))
+    pub fn transfer_issue(&self, repository: &str, on: impl Into<On>, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| match state.kind {
+            Kind::GitLab => {
+                let to = state.next_id();
+                state.move_away(spot, by, to);
+            }
+            _ => state.take_away(spot, by, "transferred"),
+        })
     }
 
     /// Reviews a pull request, with remarks on lines.
     ///
     /// # Errors
     /// When the pull request or the account is not there.
-    pub fn review(&self, repository: &str, number: i64, by: &str, review: NewReview<'_>) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.review(spot, by, &review))
+    pub fn review(&self, repository: &str, on: impl Into<On>, by: &str, review: NewReview<'_>) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.review(spot, by, &review))
     }
 
     /// Replaces title and text.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn edit_issue(&self, repository: &str, number: i64, title: &str, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| state.edit(spot, by, Some(title), Some(body)))
+    pub fn edit_issue(&self, repository: &str, on: impl Into<On>, title: &str, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| state.edit(spot, by, Some(title), Some(body)))
     }
 
     /// Writes a comment.
     ///
     /// # Errors
     /// When the issue or the account is not there.
-    pub fn write_comment(&self, repository: &str, number: i64, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
-        self.act(repository, number, by, |state, spot, by| {
+    pub fn write_comment(&self, repository: &str, on: impl Into<On>, body: &str, by: &str) -> Result<Vec<Delivery>, Mistake> {
+        self.act(repository, on, by, |state, spot, by| {
             state.comment(spot, by, body);
         })
     }
 
-    fn act(&self, repository: &str, number: i64, by: &str, act: impl FnOnce(&mut State, Spot, &str)) -> Result<Vec<Delivery>, Mistake> {
+    fn act(
+        &self,
+        repository: &str,
+        on: impl Into<On>,
+        by: &str,
+        act: impl FnOnce(&mut State, Spot, &str),
+    ) -> Result<Vec<Delivery>, Mistake> {
         let mut state = self.state();
         let (position, by) = (state.need_repository(repository)?, state.login(by)?);
-        let spot = state.spot(position, number).ok_or_else(|| Mistake(format!("there is no issue {number} in `{repository}`")))?;
+        let on = on.into();
+        let spot = state.spot(position, on).ok_or_else(|| Mistake(format!("there is no issue {on} in `{repository}`")))?;
         let before = state.outbox.len();
         act(&mut state, spot, &by);
         Ok(state.outbox.split_off(before))

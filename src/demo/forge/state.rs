@@ -1,6 +1,6 @@
 //! What the demonstration forge knows, as plain data with look-ups. Who may do what, and who is told, is elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,45 +8,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Kind;
+use super::accounts::{Token, User};
 use super::knobs::Knobs;
+use super::on::On;
 use super::webhook::Delivery;
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
-
-/// What an account is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Account {
-    /// A person.
-    Person,
-    /// A bot.
-    Bot,
-    /// An organisation: owns repositories, never logs in.
-    Organization,
-}
-
-/// An account.
-#[derive(Debug, Clone)]
-pub struct User {
-    /// The forge's id of it.
-    pub id: u64,
-    /// The login name; found without regard to case.
-    pub login: String,
-    /// What it is.
-    pub account: Account,
-}
-
-/// What a token may do, for whom.
-#[derive(Debug, Clone)]
-pub struct Token {
-    /// The account that it belongs to.
-    pub login: String,
-    /// `all`, `repo`, or entries like `read:issue`, `write:repository` (GitHub: `write:issues`, `write:contents`, `write:pull_requests`).
-    pub scopes: BTreeSet<String>,
-    /// The ids of the only repositories that it reaches; none: all that the account does.
-    pub repositories: Option<BTreeSet<u64>>,
-    /// When it ends, in milliseconds since the epoch.
-    pub ends_ms: Option<i64>,
-}
 
 /// A label of a repository or organisation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +41,8 @@ pub struct Comment {
     pub created_ms: i64,
     /// When it was last changed, in milliseconds since the epoch.
     pub updated_ms: i64,
+    /// The file and line that it is about (GitLab).
+    pub on_line: Option<(String, i64)>,
 }
 
 /// What happened to an issue.
@@ -159,6 +128,10 @@ pub struct Issue {
     pub updated_ms: i64,
     /// Present for a pull request.
     pub pull: Option<Pull>,
+    /// The commits that were seen at the head of a pull request, oldest first, with the times.
+    pub heads: Vec<(String, i64)>,
+    /// The number of the project that it was moved to (GitLab, which closes what is moved).
+    pub moved_to: Option<u64>,
 }
 
 /// A webhook of a repository.
@@ -252,12 +225,17 @@ impl Repository {
 
     /// The issue with this number, or where there is none the pull request.
     #[must_use]
-    pub fn issue(&self, number: i64) -> Option<&Issue> {
-        self.position(number).map(|position| &self.issues[position])
+    pub fn issue(&self, on: impl Into<On>) -> Option<&Issue> {
+        self.position(on).map(|position| &self.issues[position])
     }
 
-    fn position(&self, number: i64) -> Option<usize> {
-        let with_number = self.issues.iter().enumerate().filter(|(_, issue)| issue.number == number);
+    fn position(&self, on: impl Into<On>) -> Option<usize> {
+        let (number, only_pulls) = match on.into() {
+            On::Any(number) => (number, false),
+            On::PullRequest(number) => (number, true),
+        };
+        let fits = |issue: &Issue| issue.number == number && (!only_pulls || issue.pull.is_some());
+        let with_number = self.issues.iter().enumerate().filter(|(_, issue)| fits(issue));
         with_number.min_by_key(|(_, issue)| issue.pull.is_some()).map(|(position, _)| position)
     }
 }
@@ -384,8 +362,8 @@ impl State {
         self.repositories.iter().position(|repository| repository.path.eq_ignore_ascii_case(path))
     }
 
-    pub(super) fn spot(&self, repository: usize, number: i64) -> Option<Spot> {
-        let issue = self.repositories[repository].position(number)?;
+    pub(super) fn spot(&self, repository: usize, on: impl Into<On>) -> Option<Spot> {
+        let issue = self.repositories[repository].position(on)?;
         (!self.repositories[repository].issues[issue].gone).then_some(Spot { repository, issue })
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Kind;
 use super::state::{Issue, Repository, Spot, State};
 use super::webhook::{Delivery, gitea_headers, github_headers};
-use super::{gitea, github};
+use super::{gitea, github, gitlab};
 
 /// What a review comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +42,42 @@ pub struct Review {
     pub body: String,
     /// Path, line and text of each remark.
     pub lines: Vec<(String, i64, String)>,
+    /// The commit at the head that was reviewed.
+    pub commit: String,
+    /// When it was written, in milliseconds since the epoch; later than that commit came.
+    pub at_ms: i64,
 }
 
 impl State {
-    /// Writes a review and tells the hooks. GitLab has no such thing: its reviewers write comments.
-    pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
-        let id = self.next_id();
+    /// Notes the commit at the head of a pull request, unless it is the one that was seen last.
+    pub(super) fn see_head(&mut self, spot: Spot) {
+        let (repository, issue) = self.at(spot);
+        let Some(pull) = &issue.pull else { return };
+        let (head, now) = (repository.head_sha(issue, pull), self.now_ms());
+        let heads = &mut self.issue_mut(spot).heads;
+        if heads.last().is_none_or(|(seen, _)| *seen != head) {
+            heads.push((head, now));
+        }
+    }
+
+    /// Keeps a review of the commit that is at the head now.
+    pub(super) fn keep_review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) -> Review {
+        self.see_head(spot);
+        let (id, now) = (self.next_id(), self.now_ms());
         let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
-        let review = Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines };
+        let (commit, came_ms) = self.at(spot).1.heads.last().cloned().unwrap_or_default();
+        let at_ms = now.max(came_ms + 1);
+        let review = Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines, commit, at_ms };
         self.issue_mut(spot).reviews.push(review.clone());
+        review
+    }
+
+    /// Writes a review and tells the hooks.
+    pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
+        if self.kind == Kind::GitLab {
+            return gitlab::verdicts::review(self, spot, by, new);
+        }
+        let review = self.keep_review(spot, by, new);
         let Some(payload) = self.review_payload(spot, by, &review) else { return };
         let body = axum::body::Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
         let (event, action) = match (self.kind, review.verdict) {
@@ -98,7 +125,7 @@ impl State {
             Verdict::ChangesRequested => "CHANGES_REQUESTED",
             Verdict::Commented => "COMMENTED",
         };
-        json!({ "id": review.id, "user": github::shape::user(self, &review.author), "body": review.body, "state": state })
+        json!({ "id": review.id, "user": github::shape::user(self, &review.author), "body": review.body, "state": state, "commit_id": review.commit })
     }
 
     /// The reviews as the API lists them.
@@ -111,7 +138,7 @@ impl State {
             };
             json!({
                 "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": false,
-                "official": true, "dismissed": false, "comments_count": review.lines.len(),
+                "official": true, "dismissed": false, "comments_count": review.lines.len(), "commit_id": review.commit,
             })
         };
         let one = |review: &Review| if self.kind == Kind::GitHub { self.github_review(review) } else { gitea(review) };

@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use super::Kind;
 use super::state::{Label, Spot, State};
-use super::{Forge, gitea, github, gitlab};
+use super::{Forge, Verdict, gitea, github, gitlab};
 
 /// A webhook request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,6 +93,11 @@ pub(super) enum News {
         title_from: Option<String>,
         body_from: Option<String>,
     },
+    /// The verdict of a reviewer, with the reviewers as they were before (GitLab).
+    Reviewed {
+        verdict: Verdict,
+        before: Value,
+    },
     Commented(u64),
     CommentEdited {
         id: u64,
@@ -112,6 +117,7 @@ impl News {
             (Self::Locked, _) => "locked",
             (Self::Gone(how), _) => how,
             (Self::Edited { .. } | Self::CommentEdited { .. }, _) => "edited",
+            (Self::Reviewed { .. }, _) => "submitted",
             (Self::Commented(_), _) => "created",
         }
     }
@@ -137,8 +143,11 @@ impl News {
 }
 
 impl State {
-    /// Writes one delivery for each hook of the repository into the outbox.
+    /// Writes one delivery for each hook of the repository into the outbox. Gitea and Forgejo tell nobody that something was locked.
     pub(super) fn announce(&mut self, spot: Spot, by: &str, news: &News) {
+        if self.kind.is_gitea_or_its_fork() && matches!(news, News::Locked) {
+            return;
+        }
         if self.kind == Kind::GitLab {
             for (url, delivery) in gitlab::hooks::deliveries(self, spot, by, news) {
                 self.hand_over(url, delivery);

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::Kind;
 use super::knobs::{Failure, Logged, Strike};
-use super::state::{Repository, State, Token};
-use super::{Forge, gitea, github, gitlab, pages};
+use super::state::{Repository, State};
+use super::{Forge, Token, gitea, github, gitlab, pages};
 use crate::demo::git_backend::{self, SmartRequest};
 use crate::domain::Permission;
 
@@ -273,7 +273,18 @@ fn answer(state: &mut State, ask: &Ask) -> Answer {
     if known.is_none() || is_page_that_is_missing {
         state.knobs.unexpected.push(format!("{} {}", ask.method, ask.raw_path));
     }
-    known.unwrap_or_else(|| Answer::json(404, &json!({ "message": "Not Found" })))
+    let answer = known.unwrap_or_else(|| Answer::json(404, &json!({ "message": "Not Found" })));
+    let has_tags = matches!(state.kind, Kind::GitHub | Kind::GitLab) && path.first() == Some(&"api");
+    if has_tags && ask.method == "GET" && answer.status == 200 { unless_known(ask, answer) } else { answer }
+}
+
+/// With a tag of its content, and without the content where the asker has it already. Headers, the next page among them, stay.
+fn unless_known(ask: &Ask, answer: Answer) -> Answer {
+    use sha2::Digest as _;
+    let tag = format!("W/\"{}\"", &hex::encode(sha2::Sha256::digest(&answer.body))[..32]);
+    let is_known = ask.header("if-none-match").is_some_and(|tags| tags.split(',').any(|one| one.trim() == tag));
+    let answer = answer.with([("ETag".to_owned(), tag)]);
+    if is_known { Answer { status: 304, ..answer.with_body(Vec::new()) } } else { answer }
 }
 
 fn percent_decoded(part: &str) -> String {

@@ -19,12 +19,12 @@ use crate::forge::{
 
 /// Any name goes with a token; this one is customary.
 const GIT_USER: &str = "oauth2";
-const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
+pub(super) const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
 const DRAFT: &str = "Draft: ";
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 255;
 const ISSUES: &str = "issues";
-const MERGE_REQUESTS: &str = "merge_requests";
+pub(super) const MERGE_REQUESTS: &str = "merge_requests";
 
 /// A client of one GitLab.
 pub struct Client {
@@ -37,7 +37,7 @@ impl Client {
     /// A sentence when an address, the token or the certificates can't be used.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let header = HeaderName::from_static("private-token");
-        let http = Http::with_token_in(&settings, header, "", &[("accept", "application/json")])?;
+        let http = Http::with_token_in(&settings, header, "", &[("accept", "application/json")])?.conditional();
         Ok(Self { settings, http })
     }
 
@@ -59,7 +59,27 @@ impl Client {
     /// Changes an issue or a merge request in a way that may be repeated.
     async fn change(&self, what: String, repo: &RepoRef, kind: &str, number: i64, body: Value) -> Result<(), ForgeError> {
         let path = ["projects", &repo.id, kind, &number.to_string()];
-        self.http.send(&Call::new(what, Method::PUT, &path).with(body)).await.map(drop)
+        self.unless_archived(repo, self.http.send(&Call::new(what, Method::PUT, &path).with(body)).await).await.map(drop)
+    }
+
+    /// What is forbidden in an archived project is forbidden without a word of why; the project itself says it.
+    async fn unless_archived<T>(&self, repo: &RepoRef, done: Result<T, ForgeError>) -> Result<T, ForgeError> {
+        match done {
+            Err(ForgeError::Denied { what, message }) => {
+                let is_archived = self.repository(repo).await.is_ok_and(|project| project.archived);
+                let message = if is_archived { format!("the project is archived; {message}") } else { message };
+                Err(ForgeError::Denied { what, message })
+            }
+            done => done,
+        }
+    }
+
+    /// The labels that the project may use under this name, in every spelling: GitLab tells them apart by case.
+    async fn spellings(&self, repo: &RepoRef, label: &str) -> Result<Vec<String>, ForgeError> {
+        let query = [("search", label.to_owned())];
+        let rows: Rows<Label> =
+            self.http.list(format!("labels of {}", repo.path), &["projects", &repo.id, "labels"], &query, PAGES).await?;
+        Ok(rows.rows.into_iter().map(|row| row.name).filter(|name| same_label(name, label)).collect())
     }
 
     async fn notes(&self, repo: &RepoRef, kind: &str, number: i64) -> Result<Vec<Comment>, ForgeError> {
@@ -74,7 +94,7 @@ impl Client {
         let what = format!("commenting on {kind} {number} of {}", repo.path);
         let path = ["projects", &repo.id, kind, &number.to_string(), "notes"];
         let call = Call::new(what, Method::POST, &path).creating(json!({"body": body}));
-        Ok(self.http.ask::<NoteRow>(&call).await?.comment(kind, number))
+        Ok(self.unless_archived(repo, self.http.ask::<NoteRow>(&call).await).await?.comment(kind, number))
     }
 
     /// With the address that people have.
@@ -137,7 +157,7 @@ impl Forge for Client {
             return Err(ForgeError::NotFound { what });
         };
         let path = ["projects", &repo.id, kind, number, "notes", note];
-        self.http.send(&Call::new(what, Method::PUT, &path).with(json!({"body": body}))).await.map(drop)
+        self.unless_archived(repo, self.http.send(&Call::new(what, Method::PUT, &path).with(json!({"body": body}))).await).await.map(drop)
     }
 
     async fn add_label(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
@@ -257,21 +277,25 @@ impl Forge for Client {
         self.change(what, repo, MERGE_REQUESTS, number, json!({"description": body})).await
     }
 
-    /// None: GitLab keeps what reviewers write as comments, whose text comes with their deliveries.
-    async fn reviews(&self, _: &RepoRef, _: i64) -> Result<Vec<Review>, ForgeError> {
-        Ok(Vec::new())
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        self.verdicts(repo, number).await
     }
 
-    /// None, as there are no [`Forge::reviews`].
-    async fn line_comments(&self, _: &RepoRef, _: i64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
-        Ok(Vec::new())
+    async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {
+        self.open_threads(repo, number, review).await
     }
 
     async fn labelled_issues(&self, repo: &RepoRef, label: &str) -> Result<Vec<Issue>, ForgeError> {
         let what = format!("issues of {} with the label `{label}`", repo.path);
-        let query = [("state", "opened".to_owned()), ("labels", label.to_owned())];
-        let rows: Rows<IssueRow> = self.http.list(what, &["projects", &repo.id, ISSUES], &query, PAGES).await?;
-        Ok(rows.rows.into_iter().map(IssueRow::issue).filter(|issue| !issue.confidential).collect())
+        let mut found = Vec::new();
+        for spelling in self.spellings(repo, label).await? {
+            let query = [("state", "opened".to_owned()), ("labels", spelling)];
+            let rows: Rows<IssueRow> = self.http.list(what.clone(), &["projects", &repo.id, ISSUES], &query, PAGES).await?;
+            found.extend(rows.rows.into_iter().map(IssueRow::issue).filter(|issue| !issue.confidential));
+        }
+        found.sort_by_key(|issue| std::cmp::Reverse(issue.number));
+        found.dedup_by_key(|issue| issue.number);
+        Ok(found)
     }
 
     async fn repositories(&self) -> Result<Vec<RepoRef>, ForgeError> {

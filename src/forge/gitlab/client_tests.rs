@@ -337,3 +337,83 @@ async fn a_status_that_stands_already_and_a_group_with_its_path() {
     }
     assert_eq!(canned.lines()[4], "GET /api/groups/acme%2Finner%2Ffixers/members/all/9");
 }
+
+#[tokio::test]
+async fn a_merge_request_is_read_as_it_stands_and_its_text_replaced() {
+    let row = |state: &str, project: &str| {
+        let row = merge_request(3, "frognano/issue-5-r", project, "");
+        answer(200, &row.replacen('{', &format!(r#"{{"state": "{state}", "#), 1))
+    };
+    let (client, canned) =
+        client(vec![row("opened", "7"), row("merged", "7"), row("locked", "8"), answer(404, ""), answer(200, "{}")]).await;
+    let now = client.pull_request(&repo(), 3).await.unwrap();
+    assert_eq!((now.number, now.open, now.head.as_deref(), &*now.base), (3, true, Some("frognano/issue-5-r"), "main"));
+    assert_eq!(&*now.url, "http://x/-/merge_requests/3");
+    assert!(!client.pull_request(&repo(), 3).await.unwrap().open);
+    let of_a_fork = client.pull_request(&repo(), 3).await.unwrap();
+    assert_eq!((of_a_fork.open, of_a_fork.head), (false, None));
+    assert!(matches!(client.pull_request(&repo(), 3).await.unwrap_err(), ForgeError::NotFound { .. }));
+    client.edit_pull_request(&repo(), 3, "new text").await.unwrap();
+    assert_eq!(bodies(&canned), [json!({"description": "new text"})]);
+    assert_eq!(canned.lines()[3..], ["GET /api/projects/7/merge_requests/3", "PUT /api/projects/7/merge_requests/3"]);
+}
+
+#[tokio::test]
+async fn labelled_issues_are_those_of_every_spelling_once_and_none_that_is_hidden() {
+    let issue =
+        |iid: u64, more: &str| format!(r#"{{"iid": {iid}, "title": "t", "state": "opened", "labels": ["x"], "confidential": {more}}}"#);
+    let labels = r#"[{"name": "frognano-fix"}, {"name": "Frognano-Fix"}, {"name": "frognano-fix-later"}]"#;
+    let page = |next: &str, rows: &[String]| {
+        Reply::Answer(200, vec![("x-next-page", next.to_owned())], format!("[{}]", rows.join(",")).into_bytes())
+    };
+    let (client, canned) = client(vec![
+        answer(200, labels),
+        page("2", &[issue(3, "false"), issue(2, "true")]),
+        page("", &[issue(1, "false")]),
+        page("", &[issue(4, "false"), issue(3, "false")]),
+        answer(200, r#"[{"name": "frognano-fix-later"}]"#),
+    ])
+    .await;
+    let found = client.labelled_issues(&repo(), "FROGNANO-FIX").await.unwrap();
+    assert_eq!(found.iter().map(|issue| issue.number).collect::<Vec<_>>(), [4, 3, 1]);
+    assert!(client.labelled_issues(&repo(), "frognano-fix").await.unwrap().is_empty(), "there is no such label");
+    let path = "GET /api/projects/7";
+    assert_eq!(
+        canned.lines()[..4],
+        [
+            format!("{path}/labels?search=FROGNANO-FIX&per_page=100&page=1"),
+            format!("{path}/issues?state=opened&labels=frognano-fix&per_page=100&page=1"),
+            format!("{path}/issues?state=opened&labels=frognano-fix&per_page=100&page=2"),
+            format!("{path}/issues?state=opened&labels=Frognano-Fix&per_page=100&page=1"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn our_projects_are_listed_page_by_page_and_asked_for_again_only_when_they_changed() {
+    let project = |id: u64| format!(r#"[{{"id": {id}, "path_with_namespace": "g/p{id}"}}]"#).into_bytes();
+    let page =
+        |tag: &str, next: &str, id: u64| Reply::Answer(200, vec![("etag", tag.to_owned()), ("x-next-page", next.to_owned())], project(id));
+    let same = |next: &str| Reply::Answer(304, vec![("x-next-page", next.to_owned())], vec![]);
+    let (client, canned) = client(vec![page("W/\"1\"", "2", 8), page("W/\"2\"", "", 9), same("2"), page("W/\"3\"", "", 10)]).await;
+    let mut listed = Vec::new();
+    for _ in 0..2 {
+        listed.push(client.repositories().await.unwrap().into_iter().map(|repo| format!("{} {}", repo.id, repo.path)).collect::<Vec<_>>());
+    }
+    assert_eq!(listed, [["8 g/p8", "9 g/p9"], ["8 g/p8", "10 g/p10"]]);
+    let path = "GET /api/projects?membership=true&archived=false&min_access_level=30&per_page=100&page=1";
+    assert_eq!(canned.lines()[0], path);
+    let asked_with = canned.seen().iter().map(|seen| seen.header("if-none-match").map(str::to_owned)).collect::<Vec<_>>();
+    assert_eq!(asked_with, [None, None, Some("W/\"1\"".to_owned()), Some("W/\"2\"".to_owned())]);
+}
+
+#[tokio::test]
+async fn what_an_archived_project_forbids_is_called_so() {
+    let refused = || answer(403, r#"{"message": "403 Forbidden"}"#);
+    let project = |archived: bool| answer(200, &format!(r#"{{"id": 7, "path_with_namespace": "g/p", "archived": {archived}}}"#));
+    let (client, _canned) = client(vec![refused(), project(true), refused(), project(false), refused(), answer(404, "")]).await;
+    for is_archived in [true, false, false] {
+        let error = client.comment(&repo(), 5, "x").await.unwrap_err();
+        assert!(matches!(&error, ForgeError::Denied { message, .. } if message.contains("archived") == is_archived), "{error}");
+    }
+}

@@ -5,6 +5,7 @@ mod examine;
 mod inbound;
 mod payload;
 mod proof;
+mod reviews;
 mod rows;
 
 pub use client::Client;

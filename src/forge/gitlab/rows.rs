@@ -164,11 +164,11 @@ pub(super) struct LabelEventRow {
 /// A note: a comment, or what GitLab itself writes down.
 #[derive(Debug, Deserialize)]
 pub(super) struct NoteRow {
-    id: i64,
+    pub(super) id: i64,
     #[serde(default)]
-    body: Option<String>,
+    pub(super) body: Option<String>,
     #[serde(default)]
-    author: Option<User>,
+    pub(super) author: Option<User>,
     #[serde(default)]
     system: Option<bool>,
     #[serde(default)]

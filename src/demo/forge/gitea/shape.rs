@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::demo::forge::state::{Account, Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
+use crate::demo::forge::Account;
+use crate::demo::forge::state::{Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
 use crate::domain::Permission;
 
 /// An account; Gitea does not say whether it is a bot.

@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use super::{PAGE, body, not_found, refuse, shape};
-use crate::demo::forge::state::{Account, State, Token, timestamp};
+use crate::demo::forge::state::{State, timestamp};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
+use crate::demo::forge::{Account, Token};
 use crate::demo::forge::{Forge, Mistake};
 use crate::domain::Permission;
 

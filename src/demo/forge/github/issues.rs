@@ -39,7 +39,7 @@ fn on_issue(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot, path: &[&
 }
 
 pub(super) fn spot(state: &State, here: usize, number: &str) -> Result<Spot, Answer> {
-    number.parse().ok().and_then(|number| state.spot(here, number)).ok_or_else(not_found)
+    number.parse::<i64>().ok().and_then(|number| state.spot(here, number)).ok_or_else(not_found)
 }
 
 /// Issues and pull requests have permissions of their own.

@@ -6,12 +6,17 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::shape::{described, noteable_type, page, state_of};
+use super::shape::{described, note_type, noteable_type, page, state_of};
+use super::verdicts;
+use crate::demo::forge::Verdict;
 use crate::demo::forge::state::{Act, Comment, Did, Hook, Issue, Label, Pull, Repository, Spot, State, timestamp};
 use crate::demo::forge::webhook::{Delivery, News};
 
-/// One delivery for each hook of the repository, with the address of those that have one.
+/// One delivery for each hook of the repository, with the address of those that have one. Nobody is told that something was deleted.
 pub(in crate::demo::forge) fn deliveries(state: &mut State, spot: Spot, by: &str, news: &News) -> Vec<(Option<String>, Delivery)> {
+    if matches!(news, News::Gone(_)) {
+        return Vec::new();
+    }
     let payload = payload(state, spot, by, news);
     let (event, what) = event_names(state.at(spot).1, news);
     let body = Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
@@ -41,9 +46,8 @@ fn action(news: &News) -> &'static str {
         News::Closed => "close",
         News::Reopened => "reopen",
         News::Commented(_) => "create",
-        News::Labelled(_) | News::Unlabelled(_) | News::Edited { .. } | News::CommentEdited { .. } | News::Locked | News::Gone(_) => {
-            "update"
-        }
+        News::Reviewed { verdict: Verdict::Approved, .. } => "approved",
+        _ => "update",
     }
 }
 
@@ -112,7 +116,10 @@ fn payload(state: &State, spot: Spot, by: &str, news: &News) -> Value {
             object["action"] = action(news).into();
             put("object_attributes", object);
             put("labels", labels(repository, &issue.labels));
-            put("changes", changes(repository, issue, news));
+            put("changes", changes(state, spot, news));
+            if issue.pull.is_some() {
+                put("reviewers", verdicts::told(state, spot));
+            }
         }
     }
     put(
@@ -159,7 +166,8 @@ fn attributes(state: &State, repository: &Repository, issue: &Issue) -> Value {
         object["project_id"] = repository.id.into();
         object["confidential"] = issue.confidential.into();
         object["type"] = "Issue".into();
-        object["moved_to_id"] = Value::Null;
+        object["moved_to_id"] = issue.moved_to.into();
+        object["discussion_locked"] = issue.locked.then_some(true).into();
         object["closed_at"] = (!issue.open).then(|| timestamp(issue.updated_ms)).into();
     }
     object
@@ -190,13 +198,14 @@ fn note(state: &State, repository: &Repository, issue: &Issue, comment: &Comment
     json!({
         "id": comment.id, "note": comment.body, "noteable_type": noteable_type(issue), "author_id": state.user(&comment.author).map(|user| user.id),
         "created_at": timestamp(comment.created_ms), "updated_at": timestamp(comment.updated_ms), "project_id": repository.id, "attachment": null,
-        "line_code": null, "commit_id": "", "noteable_id": issue.id, "system": false, "st_diff": null, "internal": false,
+        "line_code": null, "type": note_type(comment), "commit_id": "", "noteable_id": issue.id, "system": false, "st_diff": null, "internal": false,
         "action": action(news), "description": comment.body, "url": format!("{}#note_{}", page(state, repository, issue), comment.id),
     })
 }
 
 /// Before and after. Closing and reopening repeat the last change of labels, as recorded deliveries do.
-fn changes(repository: &Repository, issue: &Issue, news: &News) -> Value {
+fn changes(state: &State, spot: Spot, news: &News) -> Value {
+    let (repository, issue) = state.at(spot);
     let pair = |previous: Value, current: Value| json!({ "previous": previous, "current": current });
     let mut changes = json!({});
     match news {
@@ -215,6 +224,8 @@ fn changes(repository: &Repository, issue: &Issue, news: &News) -> Value {
             }
         }
         News::Locked => changes["discussion_locked"] = pair(Value::Null, true.into()),
+        News::Reviewed { verdict: Verdict::Approved, .. } => {}
+        News::Reviewed { before, .. } => changes["reviewers"] = pair(before.clone(), verdicts::told(state, spot)),
         News::Commented(_) | News::CommentEdited { .. } | News::Gone(_) => {}
     }
     if matches!(news, News::Labelled(_) | News::Unlabelled(_) | News::Closed | News::Reopened)

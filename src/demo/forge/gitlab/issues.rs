@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    MAINTAINER, REPORTER, TEXT_CAP, TITLE_CAP, at_least, body, forbidden, level, logged_in, not_found, paged, quick_actions, refuse,
-    required, shape, short_enough, spot, text, wrong_method,
+    MAINTAINER, OWNER, REPORTER, TEXT_CAP, TITLE_CAP, at_least, body, forbidden, level, logged_in, not_found, paged, quick_actions, refuse,
+    required, seen, shape, short_enough, spot, text, wrong_method,
 };
 use crate::demo::forge::state::{Issue, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
@@ -24,7 +24,9 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(show(state, 200, spot)),
         ("PUT", []) => change(state, ask, caller, spot).map(|()| show(state, 200, spot)),
-        (_, []) => Err(wrong_method(state, ask)),
+        ("DELETE", []) => delete(state, caller, spot),
+        ("POST", ["move"]) => move_away(state, ask, caller, spot),
+        (_, [] | ["move"]) => Err(wrong_method(state, ask)),
         (_, path) => return below(state, ask, caller, spot, path),
     })
 }
@@ -68,7 +70,11 @@ fn list(state: &State, ask: &Ask, caller: &Caller, here: usize) -> Answer {
     let hidden = |position: usize| !may_see(state, caller, Spot { repository: here, issue: position });
     let confidential = ask.query("confidential").map(|asked| asked == "true");
     let fits = repository.issues.iter().enumerate().rev().filter(|(position, issue)| {
-        issue.pull.is_none() && !hidden(*position) && confidential.is_none_or(|asked| asked == issue.confidential) && wanted(ask, issue)
+        issue.pull.is_none()
+            && !issue.gone
+            && !hidden(*position)
+            && confidential.is_none_or(|asked| asked == issue.confidential)
+            && wanted(ask, issue)
     });
     paged(state, ask, fits.map(|(_, issue)| shape::issue_row(state, repository, issue)).collect())
 }
@@ -108,8 +114,8 @@ pub(super) fn change(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) 
     let body = body(ask)?;
     let field = |name: &str| text(&body, name);
     let (title, words, event) = (field("title")?, field("description")?, field("state_event")?);
-    let (add, remove) = (field("add_labels")?, field("remove_labels")?);
-    if [&title, &words, &event, &add, &remove].iter().all(|field| field.is_none()) {
+    let (add, remove, lock) = (field("add_labels")?, field("remove_labels")?, body["discussion_locked"].as_bool());
+    if lock.is_none() && [&title, &words, &event, &add, &remove].iter().all(|field| field.is_none()) {
         return Err(Answer::json(
             400,
             &json!({ "error": "title, description, state_event, add_labels, ... are missing, at least one must be provided" }),
@@ -141,7 +147,37 @@ pub(super) fn change(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) 
     if let Some(open) = open {
         state.set_open(spot, &caller.login, open);
     }
+    match lock.filter(|_| is_member) {
+        Some(true) => state.lock(spot, &caller.login),
+        Some(false) => state.issue_mut(spot).locked = false,
+        None => {}
+    }
     Ok(())
+}
+
+/// Only who owns the project may.
+fn delete(state: &mut State, caller: &Caller, spot: Spot) -> Result<Answer, Answer> {
+    at_least(state.at(spot).0, caller, OWNER)?;
+    state.take_away(spot, &caller.login, "deleted");
+    Ok(Answer::empty(204))
+}
+
+/// Members from Reporter up on both sides may. The issue that was moved stays, closed, and names the one that took its place.
+fn move_away(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) -> Result<Answer, Answer> {
+    at_least(state.at(spot).0, caller, REPORTER)?;
+    let missing = || Answer::json(400, &json!({ "error": "to_project_id is missing" }));
+    let id = body(ask)?["to_project_id"].as_u64().ok_or_else(missing)?;
+    let there = seen(state, caller, &id.to_string())?;
+    let refused = |_| refuse(400, "Cannot move issue due to insufficient permissions!");
+    at_least(&state.repositories[there], caller, REPORTER).map_err(refused)?;
+    if there == spot.repository {
+        return Err(refuse(400, "Cannot move issue to project it originates from!"));
+    }
+    let Issue { title, body, author, .. } = state.at(spot).1.clone();
+    let new = state.open(there, &author, &title, &body, None);
+    let id = state.at(new).1.id;
+    state.move_away(spot, &caller.login, id);
+    Ok(show(state, 201, new))
 }
 
 /// Newest first unless told otherwise, what GitLab itself noted down among them.

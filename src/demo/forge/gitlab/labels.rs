@@ -8,7 +8,9 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
     Some(match (ask.method.as_str(), path) {
         ("GET", ["labels"]) => {
             let repository = &state.repositories[here];
-            Ok(paged(state, ask, state.labels_of(repository).map(shape::label_row).collect()))
+            let words = ask.query("search").unwrap_or_default().to_lowercase();
+            let found = state.labels_of(repository).filter(|label| label.name.to_lowercase().contains(&words));
+            Ok(paged(state, ask, found.map(shape::label_row).collect()))
         }
         ("POST", ["labels"]) => make(state, ask, caller, here),
         ("GET", ["labels", wanted]) => one(state, here, wanted),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{
     DEVELOPER, TEXT_CAP, TITLE_CAP, at_least, body, issues, not_found, paged, quick_actions, refuse, required, reviews, shape,
-    short_enough, spot, text, wrong_method,
+    short_enough, spot, text, verdicts, wrong_method,
 };
 use crate::demo::forge::state::{Pull, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
@@ -24,7 +24,9 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("GET", []) => show(state, 200, spot),
         ("PUT", []) => change(state, ask, caller, spot).and_then(|()| show(state, 200, spot)),
         (_, []) => Err(wrong_method(state, ask)),
-        (_, path) => return issues::below(state, ask, caller, spot, path),
+        (_, path) => {
+            return verdicts::answer(state, ask, caller, spot, path).or_else(|| issues::below(state, ask, caller, spot, path));
+        }
     })
 }
 

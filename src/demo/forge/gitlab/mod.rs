@@ -6,10 +6,12 @@ pub(super) mod hooks;
 mod issues;
 mod labels;
 mod merge_requests;
+mod projects;
 mod quick_actions;
 mod reviews;
 mod setup;
 pub(super) mod shape;
+pub(super) mod verdicts;
 
 use serde_json::{Value, json};
 
@@ -32,6 +34,7 @@ const TEXT_CAP: usize = 1_000_000;
 const REPORTER: i64 = 20;
 const DEVELOPER: i64 = 30;
 const MAINTAINER: i64 = 40;
+const OWNER: i64 = 50;
 
 /// Answers a request; none when GitLab, as far as it is known here, has no such path.
 pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answer> {
@@ -50,7 +53,9 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
         }
         ("GET", ["groups", group, "members", "all", id]) => logged_in(caller).and_then(|()| reviews::group_member(state, group, id)),
         ("GET", ["users"]) => logged_in(caller).map(|()| users(state, ask)),
+        ("GET", ["projects"]) => logged_in(caller).map(|()| projects::list(state, ask, caller)),
         ("POST", ["projects"]) => setup::make_project(state, ask, caller),
+        (_, ["projects"]) => Err(wrong_method(state, ask)),
         (_, ["projects", id, path @ ..]) => match seen(state, caller, id) {
             Ok(here) => return in_project(state, ask, caller, here, path),
             Err(refusal) => Err(refusal),
@@ -62,6 +67,8 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 fn in_project(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(Answer::json(200, &shape::project_row(state, &state.repositories[here], &caller.login))),
+        ("POST", ["archive"]) => projects::archive(state, caller, here, true),
+        ("POST", ["unarchive"]) => projects::archive(state, caller, here, false),
         ("POST", ["members"]) => setup::let_in(state, ask, caller, here),
         ("POST", ["statuses", commit]) => {
             at_least(&state.repositories[here], caller, DEVELOPER).and_then(|()| reviews::put_status(state, ask, here, commit))
@@ -120,7 +127,7 @@ fn logged_in(caller: &Caller) -> Result<(), Answer> {
 /// The access level in a project, 0 for who is no member.
 fn level(repository: &Repository, login: &str) -> i64 {
     match repository.membership(login) {
-        Permission::Admin if repository.owner().eq_ignore_ascii_case(login) => 50,
+        Permission::Admin if repository.owner().eq_ignore_ascii_case(login) => OWNER,
         Permission::Admin => MAINTAINER,
         Permission::Write => DEVELOPER,
         Permission::Read => REPORTER,
@@ -144,7 +151,11 @@ fn seen(state: &State, caller: &Caller, id: &str) -> Result<usize, Answer> {
 
 fn spot(state: &State, here: usize, iid: &str, wanted: impl Fn(&Issue) -> bool) -> Result<Spot, Answer> {
     let iid: i64 = iid.parse().map_err(|_| Answer::json(400, &json!({ "error": "iid is invalid" })))?;
-    let issue = state.repositories[here].issues.iter().position(|issue| issue.number == iid && wanted(issue)).ok_or_else(not_found)?;
+    let issue = state.repositories[here]
+        .issues
+        .iter()
+        .position(|issue| issue.number == iid && !issue.gone && wanted(issue))
+        .ok_or_else(not_found)?;
     Ok(Spot { repository: here, issue })
 }
 

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::demo::forge::state::{Account, Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
+use crate::demo::forge::Account;
+use crate::demo::forge::state::{Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
 
 /// An account.
 pub fn user(state: &State, login: &str) -> Value {
@@ -63,7 +64,7 @@ pub fn issue_row(state: &State, repository: &Repository, issue: &Issue) -> Value
         "id": issue.id, "iid": issue.number, "project_id": repository.id, "title": issue.title, "description": described(issue),
         "state": state_of(issue), "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms),
         "closed_at": closed_at(issue), "labels": names(issue), "author": person(state, &issue.author), "assignees": [], "assignee": null,
-        "type": "ISSUE", "issue_type": "issue", "confidential": issue.confidential, "discussion_locked": null, "moved_to_id": null,
+        "type": "ISSUE", "issue_type": "issue", "confidential": issue.confidential, "discussion_locked": issue.locked.then_some(true), "moved_to_id": issue.moved_to,
         "web_url": page(state, repository, issue), "user_notes_count": issue.comments.len(),
     })
 }
@@ -85,11 +86,27 @@ pub fn merge_request_row(state: &State, repository: &Repository, issue: &Issue, 
 
 /// A comment.
 pub fn note(state: &State, issue: &Issue, comment: &Comment) -> Value {
-    json!({
-        "id": comment.id, "type": null, "body": comment.body, "author": person(state, &comment.author), "created_at": timestamp(comment.created_ms),
-        "updated_at": timestamp(comment.updated_ms), "system": false, "noteable_id": issue.id, "noteable_type": noteable_type(issue),
-        "noteable_iid": issue.number, "resolvable": false, "confidential": false, "internal": false,
-    })
+    let mut note = json!({
+        "id": comment.id, "type": note_type(comment), "body": comment.body, "author": person(state, &comment.author),
+        "created_at": moment(comment.created_ms), "updated_at": moment(comment.updated_ms), "system": false, "noteable_id": issue.id,
+        "noteable_type": noteable_type(issue), "noteable_iid": issue.number, "resolvable": comment.on_line.is_some(), "confidential": false,
+        "internal": false,
+    });
+    if let Some((path, line)) = &comment.on_line {
+        note["resolved"] = false.into();
+        note["position"] = json!({ "position_type": "text", "old_path": path, "new_path": path, "old_line": null, "new_line": line });
+    }
+    note
+}
+
+/// `DiffNote` on a line, null otherwise.
+pub fn note_type(comment: &Comment) -> Option<&'static str> {
+    comment.on_line.as_ref().map(|_| "DiffNote")
+}
+
+/// A time to the millisecond, as GitLab's API writes them.
+pub fn moment(ms: i64) -> String {
+    timestamp(ms).replace('Z', &format!(".{:03}Z", ms.rem_euclid(1000)))
 }
 
 /// The note that an act left: a person's own, or what GitLab writes down of it.
@@ -102,7 +119,7 @@ pub fn note_of_act(state: &State, issue: &Issue, act: &Act) -> Option<Value> {
         Did::Reopened => "reopened".to_owned(),
         Did::Renamed { from, to } => format!("changed title from **{from}** to **{to}**"),
     };
-    let comment = Comment { id: act.id, author: act.by.clone(), body: words, created_ms: act.at_ms, updated_ms: act.at_ms };
+    let comment = Comment { id: act.id, author: act.by.clone(), body: words, created_ms: act.at_ms, updated_ms: act.at_ms, on_line: None };
     let mut note = note(state, issue, &comment);
     note["system"] = true.into();
     Some(note)
