@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
-use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
+use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
 use super::deliveries::take_over_waiting;
 use super::{Store, StoreError};
@@ -25,13 +25,17 @@ pub struct Checkpoint {
     /// The act of setting the label under which the run started; none where the label was not there and need not be.
     pub label_episode: Option<String>,
     /// The tests on base: what they said, or why they could not run.
-    pub tests_before: Option<Result<TestRun, String>>,
+    pub tests_before: Option<Kept>,
+    /// Further runs of them on base, by which flaky tests are known.
+    pub base_again: Vec<Kept>,
     /// How the agent ended: its exit reason, its steps, its last words.
     pub agent: Option<AgentSummary>,
     /// The commit with the patch, kept in the mirror.
     pub candidate: Option<ObjectId>,
     /// The tests on the patched tree.
-    pub tests_after: Option<Result<TestRun, String>>,
+    pub tests_after: Option<Kept>,
+    /// What else was measured of the patch.
+    pub judging: Judging,
     /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
     /// run only says that it is there.
     pub proposed: Option<(String, serde_json::Value)>,

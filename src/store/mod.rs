@@ -5,6 +5,7 @@
 //! The SQL is the same for SQLite and PostgreSQL.
 
 mod asks;
+mod baselines;
 mod deliveries;
 mod jobs;
 mod lease;
@@ -15,6 +16,7 @@ use sqlx::AnyPool;
 use sqlx::any::AnyPoolOptions;
 
 pub use asks::Ask;
+pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};

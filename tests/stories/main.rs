@@ -32,5 +32,6 @@ mod sandbox;
 mod stopping;
 mod toolcalls;
 mod tools;
+mod verdict;
 mod verify;
 mod webhooks;
