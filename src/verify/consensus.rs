@@ -34,7 +34,7 @@ impl Consensus {
     pub fn of(before: &[TestOutcome], after: &[TestOutcome]) -> Self {
         let missing = || TestOutcome::Unavailable("the tests were not run".to_owned());
         let (was, is) = (telling(before), telling(after));
-        let flaky = was.first().is_some_and(|run| run.per_test).then(|| unstable(&was)).unwrap_or_default();
+        let flaky = if was.first().is_some_and(|run| run.per_test) { unstable(&was) } else { BTreeSet::new() };
         let slow = was.first().map(|run| slowest(run)).unwrap_or_default();
         let steady = !was.is_empty() && (was.iter().any(|run| run.per_test) || was.iter().all(|run| run.is_green() == was[0].is_green()));
         let before = match was.first() {
@@ -179,7 +179,7 @@ mod tests {
         let slow = |ms: &[u64]| {
             let cases = ms.iter().map(|ms| TestCase { ms: *ms, ..TestCase::new(&format!("t{ms}"), Passed) }).collect();
             let run = TestOutcome::Ran(TestRun { exit_code: Some(0), per_test: true, cases, ..TestRun::default() });
-            judge_all(&[run.clone()], &[run]).evidence.slow
+            judge_all(std::slice::from_ref(&run), std::slice::from_ref(&run)).evidence.slow
         };
         assert_eq!(slow(&[999, 1000, 12_345]), ["t12345 (12.3 s)", "t1000 (1.0 s)"]);
         assert_eq!(slow(&(2000..2030).collect::<Vec<_>>()).len(), 10);

@@ -22,9 +22,13 @@ pub(in super::super) async fn tests_before(work: &mut Work<'_>, start: &Start, r
     if let Some(command) = &rules.command
         && is_unfinished(work)
     {
-        match remembered(work, start, command, rules).await {
+        let key = key(work, start, command, rules);
+        match remembered(work, key.as_ref()).await {
             Some(runs) => take(work, runs).await?,
-            None => measure(work, start, command, rules).await?,
+            None => {
+                measure(work, start, command, rules).await?;
+                remember(work, key.as_ref()).await;
+            }
         }
     }
     work.report.tests.before = work.checkpoint.tests_before.as_ref().map(Told::of);
@@ -58,9 +62,7 @@ async fn measure(work: &mut Work<'_>, start: &Start, command: &TestCommand, rule
         work.keep().await?;
     }
     work.finish_stage();
-    work.keep().await?;
-    remember(work, start, command, rules).await;
-    Ok(())
+    work.keep().await
 }
 
 async fn take(work: &mut Work<'_>, mut runs: Vec<TestRun>) -> Result<(), Stop> {
@@ -70,7 +72,9 @@ async fn take(work: &mut Work<'_>, mut runs: Vec<TestRun>) -> Result<(), Stop> {
     work.keep().await
 }
 
+/// Where what is measured is remembered; none where it is not.
 fn key(work: &Work<'_>, start: &Start, command: &TestCommand, rules: &Rules) -> Option<BaselineOf> {
+    work.parts.baselines.as_ref()?;
     Some(BaselineOf {
         repository: start.mirror.name(),
         base: start.base.to_string(),
@@ -80,21 +84,21 @@ fn key(work: &Work<'_>, start: &Start, command: &TestCommand, rules: &Rules) -> 
 }
 
 /// What is remembered; a database that fails costs only another measurement.
-async fn remembered(work: &Work<'_>, start: &Start, command: &TestCommand, rules: &Rules) -> Option<Vec<TestRun>> {
+async fn remembered(work: &Work<'_>, key: Option<&BaselineOf>) -> Option<Vec<TestRun>> {
     let (Some(store), None) = (&work.parts.baselines, &work.checkpoint.tests_before) else { return None };
-    let found = store.baseline(&key(work, start, command, rules)?).await;
+    let found = store.baseline(key?).await;
     let found = found.map_err(|error| tracing::warn!(%error, "what the tests said at base could not be looked up")).ok()??;
     (found.len() >= RUNS).then_some(found)
 }
 
 /// Remembers only what ended by itself, every time.
-async fn remember(work: &Work<'_>, start: &Start, command: &TestCommand, rules: &Rules) {
+async fn remember(work: &Work<'_>, key: Option<&BaselineOf>) {
+    let (Some(store), Some(key)) = (&work.parts.baselines, key) else { return };
     let kept = work.checkpoint.tests_before.iter().chain(&work.checkpoint.base_again).cloned().collect::<Vec<Kept>>();
     let runs = kept.into_iter().collect::<Result<Vec<_>, _>>().unwrap_or_default();
-    let (Some(store), Some(key)) = (&work.parts.baselines, key(work, start, command, rules)) else { return };
     if runs.len() >= RUNS
         && runs.iter().all(|run| !run.timed_out)
-        && let Err(error) = store.keep_baseline(&key, &runs, work.parts.clock.as_ref()).await
+        && let Err(error) = store.keep_baseline(key, &runs, work.parts.clock.as_ref()).await
     {
         tracing::warn!(%error, "what the tests said at base could not be kept");
     }
