@@ -100,8 +100,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
             None
         }
     };
-    let (Some(parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
+    let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    parts.baselines = Some(store.clone());
     let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
@@ -261,12 +262,13 @@ pub async fn assemble(
         test_override: test_command,
         test_fallback: file.run.test_command.clone(),
         limits,
+        verify: verify_rules(file),
         runs: data.join("runs"),
         workspace_bytes: file.sandbox.workspace_bytes,
         forges: file.forges.iter().map(|forge| (forge.name.clone(), rules(forge))).collect(),
         no_rules: pipeline::ForgeRules::default(),
     };
-    Ok(Parts { mirrors, sandboxes, model, clock, settings })
+    Ok(Parts { mirrors, sandboxes, model, clock, baselines: None, settings })
 }
 
 /// The database's address, with its password in it.
@@ -328,6 +330,14 @@ fn preset(file: &File) -> Result<Preset, Vec<String>> {
         stuck_after: run.stuck_after,
         tokenizer: tokenizer.map_err(|why| vec![format!("[model] tokenizer: {why}")])?,
     })
+}
+
+fn verify_rules(file: &File) -> pipeline::VerifyRules {
+    pipeline::VerifyRules {
+        open_with: file.verify.open_with.clone(),
+        hunks: file.verify.hunks,
+        time: Duration::from_secs(file.verify.proof_seconds),
+    }
 }
 
 /// What a patch may do by a configuration.

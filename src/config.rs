@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::domain::Attribution;
+use crate::domain::{Attribution, Proof};
 
 pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
@@ -84,6 +84,9 @@ pub struct File {
     /// The rules for patches.
     #[serde(default)]
     pub guard: Guard,
+    /// The judge.
+    #[serde(default)]
+    pub verify: Verify,
 }
 
 /// `[service]`
@@ -429,6 +432,24 @@ pub struct Guard {
     pub max_lines: Option<u64>,
 }
 
+/// `[verify]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Verify {
+    /// The proofs that may open a pull request.
+    pub open_with: Vec<Proof>,
+    /// Whether each part of a small patch is taken back alone, to learn which of them a test notices.
+    pub hunks: bool,
+    /// Seconds for the runs that try the patch's own tests with and without its source, and its parts, together.
+    pub proof_seconds: u64,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self { open_with: Proof::ALL.to_vec(), hunks: true, proof_seconds: 1800 }
+    }
+}
+
 impl File {
     /// Every default, with no forge and a model that is named elsewhere.
     #[must_use]
@@ -452,6 +473,7 @@ impl File {
             run: Run::default(),
             repositories: Repositories::default(),
             guard: Guard::default(),
+            verify: Verify::default(),
         }
     }
 

@@ -117,6 +117,7 @@ async fn tightened(bench: &Bench, limits: &Limits) -> Result<Result<Limits, Stri
         max_files: limits.max_files,
         max_lines: limits.max_lines,
         protected: limits.protected.clone(),
+        open_with: Vec::new(),
     };
     let (tight, _) = policy.tighten(&floor);
     Ok(Ok(Limits { max_files: tight.max_files, max_lines: tight.max_lines, protected: tight.protected, ..limits.clone() }))

@@ -13,6 +13,7 @@ impl File {
                 complaints.push(complaint);
             }
         };
+        demand(!self.verify.open_with.is_empty(), "[verify] open_with: empty, so no pull request could ever be opened".to_owned());
         let service = &self.service;
         demand(
             service.listen.parse::<std::net::SocketAddr>().is_ok(),

@@ -2,6 +2,65 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TestRun;
+
+/// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// A new or changed test of the patch fails without its source changes and passes with them, every time, and none broke.
+    Proved,
+    /// A test that failed at base passes now, and none broke.
+    Fixed,
+    /// No test broke; none shows that anything is better.
+    Consistent,
+    /// The tests show nothing.
+    Unproved,
+}
+
+impl Proof {
+    /// All, from strong to weak.
+    pub const ALL: [Self; 4] = [Self::Proved, Self::Fixed, Self::Consistent, Self::Unproved];
+
+    /// The stable name, as stored and shown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proved => "proved",
+            Self::Fixed => "fixed",
+            Self::Consistent => "consistent",
+            Self::Unproved => "unproved",
+        }
+    }
+}
+
+/// One run of the tests, or why they could not run.
+pub type Kept = Result<TestRun, String>;
+
+/// What the judge has measured of one patch, kept after each run of the tests, so that a judge who was stopped goes on behind it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judging {
+    /// Further runs in the clean room, where the first looked broken.
+    pub after_again: Vec<Kept>,
+    /// The run with the patch's own form of the tests, where the clean room is red.
+    pub own_tests: Option<Kept>,
+    /// The patch's tests on base without its source changes.
+    pub red: Vec<Kept>,
+    /// The patch's tests with its source changes.
+    pub green: Vec<Kept>,
+    /// What was learned of its hunks.
+    pub hunks: Vec<Hunk>,
+    /// How long the runs for the proof and the hunks took, in milliseconds.
+    pub spent_ms: u64,
+    /// What was not tried and why, for people.
+    pub notes: Vec<String>,
+    /// The proofs that may open a pull request.
+    pub open_with: Vec<Proof>,
+    /// Nothing more is to be measured.
+    pub finished: bool,
+}
+
 /// The facts behind a judgement.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -12,6 +71,8 @@ pub struct Evidence {
     pub changed_expectations: Vec<String>,
     /// Tests that were not the same in every run of the same tree; they count for nothing.
     pub flaky: Vec<String>,
+    /// Tests that took long at base, with their time; for information.
+    pub slow: Vec<String>,
     /// The parts of the patch that were reverted alone, each with what the proving tests said then; empty where it was not tried.
     pub hunks: Vec<Hunk>,
 }

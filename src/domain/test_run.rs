@@ -25,10 +25,25 @@ pub struct TestCase {
     pub name: String,
     /// What it said.
     pub result: TestResult,
+    /// The type of the exception that it ended with (`AssertionError`), where the runner says it of the test itself; nothing of its fixtures or of
+    /// what could not be imported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<String>,
+    /// How long it took in milliseconds, where the runner says it.
+    #[serde(default)]
+    pub ms: u64,
+}
+
+impl TestCase {
+    /// A test of which no more is known.
+    #[must_use]
+    pub fn new(name: &str, result: TestResult) -> Self {
+        Self { name: name.to_owned(), result, exception: None, ms: 0 }
+    }
 }
 
 /// One run of the project's tests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestRun {
     /// The exit status of the command, negative for a signal; none when it was stopped for time.
     pub exit_code: Option<i32>,
@@ -38,7 +53,7 @@ pub struct TestRun {
     pub duration_ms: u64,
     /// True when the runner gave a report with one row a test; without, only the exit status speaks, and is said to.
     pub per_test: bool,
-    /// One row a test by name, each name once (of equal names the worst result counts).
+    /// One row a test by name, each name once.
     pub cases: Vec<TestCase>,
     /// The end of what it printed, for people, already shortened.
     pub output_tail: String,
@@ -49,6 +64,12 @@ impl TestRun {
     #[must_use]
     pub fn count(&self, result: TestResult) -> usize {
         self.cases.iter().filter(|case| case.result == result).count()
+    }
+
+    /// What a test said; none where it is not there.
+    #[must_use]
+    pub fn said(&self, name: &str) -> Option<TestResult> {
+        self.cases.iter().find(|case| case.name == name).map(|case| case.result)
     }
 
     /// The command ended by itself with status 0.
@@ -103,7 +124,7 @@ mod tests {
     use super::{Comparison, TestCase, TestResult, TestRun};
 
     fn run(cases: &[(&str, TestResult)]) -> TestRun {
-        let cases = cases.iter().map(|(name, result)| TestCase { name: (*name).to_owned(), result: *result }).collect();
+        let cases = cases.iter().map(|(name, result)| TestCase::new(name, *result)).collect();
         TestRun { exit_code: Some(0), timed_out: false, duration_ms: 1, per_test: true, cases, output_tail: String::new() }
     }
 

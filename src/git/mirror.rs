@@ -157,6 +157,12 @@ impl Mirrors {
 }
 
 impl Mirror {
+    /// Its name, which stands for the forge and the repository.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.folder.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// The commit that a full reference name stands for.
     ///
     /// # Errors

@@ -32,10 +32,11 @@ use crate::model::Model;
 use crate::publish::report::Report;
 use crate::publish::{self, Destination, Place, PublishError, text};
 use crate::sandbox::Sandboxes;
-use crate::store::Checkpoint;
+use crate::store::{Checkpoint, Store};
 
 pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
+pub use judge::VerifyRules;
 pub use keep::KeepLimits;
 pub use stop::Stop;
 
@@ -49,6 +50,8 @@ pub struct Parts {
     pub model: Arc<dyn Model>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Where it is remembered what the tests said at base; none where every run measures.
+    pub baselines: Option<Store>,
     /// The settings of a run.
     pub settings: Settings,
 }
@@ -100,6 +103,8 @@ pub struct Settings {
     pub test_fallback: Option<String>,
     /// What a patch may touch.
     pub limits: Limits,
+    /// How much the judge tries, and which proofs are enough.
+    pub verify: VerifyRules,
     /// Where each run keeps its record.
     pub runs: PathBuf,
     /// The largest tree that fits a sandbox, in bytes.

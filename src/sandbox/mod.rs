@@ -128,6 +128,11 @@ pub trait Sandbox: Send {
 /// Makes sandboxes. There is no way to ask one for a network.
 #[async_trait]
 pub trait Sandboxes: Send + Sync {
+    /// What its sandboxes are made of, the same text for the same programs and settings and on every machine that has them; none where that can't be
+    /// told, and nothing measured in one may then be used again.
+    fn image(&self) -> Option<String> {
+        None
+    }
     /// Starts a sandbox and has it prove that it reaches nothing.
     async fn start(&self, name: &str) -> Result<Box<dyn Sandbox>, SandboxError>;
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
-use crate::domain::{Clock, Ids, IssueText, JobId, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, TestRun, Trigger};
+use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
 use super::{Store, StoreError, plain};
 
@@ -22,13 +22,17 @@ pub struct Checkpoint {
     /// The act of setting the label under which the run started; none where the label was not there and need not be.
     pub label_episode: Option<String>,
     /// The tests on base: what they said, or why they could not run.
-    pub tests_before: Option<Result<TestRun, String>>,
+    pub tests_before: Option<Kept>,
+    /// Further runs of them on base, by which flaky tests are known.
+    pub base_again: Vec<Kept>,
     /// How the agent ended: its exit reason, its steps, its last words.
     pub agent: Option<AgentSummary>,
     /// The commit with the patch, kept in the mirror.
     pub candidate: Option<ObjectId>,
     /// The tests on the patched tree.
-    pub tests_after: Option<Result<TestRun, String>>,
+    pub tests_after: Option<Kept>,
+    /// What else was measured of the patch.
+    pub judging: Judging,
     /// Something of ours may stand on the forge: the branch, and a pull request from it. A run that is stopped takes both back.
     pub pushing: bool,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.

@@ -5,6 +5,7 @@
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
 mod asks;
+mod baselines;
 mod deliveries;
 mod jobs;
 mod lease;
@@ -21,6 +22,7 @@ use sqlx::{AnyPool, Row as _};
 use crate::domain::Clock;
 
 pub use asks::Ask;
+pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease};

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The folder in the sandbox for the report and for our own runner; emptied before each run.
-pub(super) const FOLDER: &str = "/tmp/frognano";
+/// Stands in a script for what only one run knows, so that nothing in a repository can know it beforehand.
+pub(super) const OF_THIS_RUN: &str = "@frognano-run@";
+/// The folder in the sandbox for the report and for our own runners; a new one for each run.
+pub(super) const FOLDER: &str = "/tmp/frognano-@frognano-run@";
 /// The name of the report in [`FOLDER`].
-const REPORT: &str = "junit.xml";
+pub(super) const REPORT: &str = "report";
 /// The name of our runner for unittest in [`FOLDER`].
 pub(super) const UNITTEST_RUNNER: &str = "unittest_junit.py";
+/// The module of our plugin of pytest in [`FOLDER`].
+pub(super) const PYTEST_PLUGIN: &str = "frognano_rows_@frognano-run@";
 
 /// What is in the workspace is imported, never a copy that is installed in a virtualenv of the host: the tests would judge that copy, and not the patch.
 const OWN_CODE_FIRST: &str = "own=\"$PWD\"; [ ! -d src ] || [ -e src/__init__.py ] || own=\"$PWD/src:$PWD\"; export PYTHONPATH=\"$own${PYTHONPATH:+:$PYTHONPATH}\"\n";
@@ -31,11 +35,11 @@ pub enum Runner {
 }
 
 /// Where the runner says what each test said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// JUnit's XML in a file of the sandbox, by its whole path; only what lies in `/tmp/frognano` is surely of this run.
-    JunitXml(String),
+    /// In a report that our own runner or plugin writes and seals.
+    Sealed,
     /// Nowhere: only the exit status speaks.
     None,
 }
@@ -64,12 +68,13 @@ impl TestCommand {
         let why = why.to_owned();
         match recognised(&shown) {
             Some(Recognised::Pytest) => {
-                let options = format!("{} -o junit_family=xunit2", pytest_option());
-                let script = format!("{OWN_CODE_FIRST}export PYTEST_ADDOPTS=\"${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}{options}\"\n{shown}");
-                Self { kind: Runner::Pytest, shown, script, why, report: junit() }
+                let script = format!(
+                    "{OWN_CODE_FIRST}export PYTHONPATH=\"$PYTHONPATH:{FOLDER}\" PYTEST_ADDOPTS=\"${{PYTEST_ADDOPTS:+$PYTEST_ADDOPTS }}-p {PYTEST_PLUGIN}\"\n{shown}"
+                );
+                Self { kind: Runner::Pytest, shown, script, why, report: Report::Sealed }
             }
             Some(Recognised::Unittest { script }) => {
-                Self { kind: Runner::Unittest, shown, script: format!("{OWN_CODE_FIRST}{script}"), why, report: junit() }
+                Self { kind: Runner::Unittest, shown, script: format!("{OWN_CODE_FIRST}{script}"), why, report: Report::Sealed }
             }
             None => Self { kind: Runner::Other, script: shown.clone(), shown, why, report: Report::None }.by_exit_status(),
         }
@@ -84,14 +89,6 @@ impl TestCommand {
         self.why.push_str(" It gives no result for each test: only its exit status counts.");
         self
     }
-}
-
-fn junit() -> Report {
-    Report::JunitXml(format!("{FOLDER}/{REPORT}"))
-}
-
-fn pytest_option() -> String {
-    format!("--junitxml={FOLDER}/{REPORT}")
 }
 
 enum Recognised {
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn pytest_is_asked_for_a_report_through_its_environment() {
+    fn pytest_is_given_our_plugin_through_its_environment() {
         for command in [
             "pytest",
             "python3 -m pytest -q tests",
@@ -177,12 +174,8 @@ mod tests {
         ] {
             let taken = configured(command);
             assert_eq!((taken.kind, taken.shown.as_str()), (Runner::Pytest, command));
-            assert!(
-                taken.script.ends_with(&format!("--junitxml=/tmp/frognano/junit.xml -o junit_family=xunit2\"\n{command}")),
-                "{}",
-                taken.script
-            );
-            assert_eq!(taken.report, Report::JunitXml("/tmp/frognano/junit.xml".to_owned()));
+            assert!(taken.script.ends_with(&format!("-p frognano_rows_@frognano-run@\"\n{command}")), "{}", taken.script);
+            assert_eq!(taken.report, Report::Sealed);
         }
     }
 
@@ -193,9 +186,12 @@ mod tests {
         let script = |command: &str| configured(command).script.strip_prefix(OWN_CODE_FIRST).unwrap().to_owned();
         assert_eq!(
             script("cd a && X=1 python3 -m unittest discover -s tests"),
-            "cd a && X=1 python3 /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml discover -s tests"
+            "cd a && X=1 python3 /tmp/frognano-@frognano-run@/unittest_junit.py /tmp/frognano-@frognano-run@/report discover -s tests"
         );
-        assert_eq!(script("python -m unittest"), "python /tmp/frognano/unittest_junit.py /tmp/frognano/junit.xml");
+        assert_eq!(
+            script("python -m unittest"),
+            "python /tmp/frognano-@frognano-run@/unittest_junit.py /tmp/frognano-@frognano-run@/report"
+        );
     }
 
     #[test]

@@ -2,35 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::consensus::Consensus;
 use super::run::TestOutcome;
-use crate::domain::{Comparison, Evidence, Finding, Severity, TestResult, TestRun};
-
-/// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Proof {
-    /// A new or changed test of the patch fails without its source changes and passes with them, every time, and none broke.
-    Proved,
-    /// A test that failed at base passes now, and none broke.
-    Fixed,
-    /// No test broke; none shows that anything is better.
-    Consistent,
-    /// The tests show nothing.
-    Unproved,
-}
-
-impl Proof {
-    /// The stable name, as stored and shown.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Proved => "proved",
-            Self::Fixed => "fixed",
-            Self::Consistent => "consistent",
-            Self::Unproved => "unproved",
-        }
-    }
-}
+use crate::domain::{Comparison, Evidence, Finding, Hunk, Proof, Severity, TestResult, TestRun};
 
 /// The judge's answer. A patch with a finding of severity refuse is not proposed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +24,27 @@ impl Judgement {
     #[must_use]
     pub fn refuses(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Refuse)
+    }
+
+    /// Whether the patch is refused since tests are broken, and not for want of a result.
+    #[must_use]
+    pub fn is_a_regression(&self) -> bool {
+        self.findings.iter().any(|finding| finding.rule == REGRESSED)
+    }
+
+    /// With the tests that were red without the patch's source and green with it, and what was learned of its parts. A patch that is refused, or
+    /// that breaks a test in its old form, is not proved by any.
+    #[must_use]
+    pub fn proved_by(mut self, proving: Vec<String>, hunks: Vec<Hunk>) -> Self {
+        let may_be_proved = matches!(self.proof, Proof::Consistent | Proof::Fixed) && !self.refuses();
+        if may_be_proved && !proving.is_empty() {
+            self.proof = Proof::Proved;
+            self.evidence.proving = proving;
+        }
+        if may_be_proved {
+            self.evidence.hunks = hunks;
+        }
+        self
     }
 
     fn refused(rule: &str, why: String) -> Self {
@@ -89,20 +84,46 @@ pub fn judge(before: Option<&TestOutcome>, after: &TestOutcome) -> Judgement {
     }
 }
 
+/// Compares several runs at base with several in the clean room, so that luck decides nothing; `after` has at least one.
+#[must_use]
+pub fn judge_all(before: &[TestOutcome], after: &[TestOutcome]) -> Judgement {
+    let together = Consensus::of(before, after);
+    let mut judgement = judge(together.before.as_ref(), &together.after);
+    judgement.evidence.flaky = together.flaky;
+    judgement.evidence.slow = together.slow;
+    if !together.flaky_now.is_empty() && !judgement.refuses() {
+        let why = format!("tests that passed in every run at base pass only in some runs of the patch: {}", listed(&together.flaky_now));
+        judgement.findings.push(finding("tests-flaky-now", Severity::Flag, why));
+    }
+    judgement
+}
+
+/// Refuses a patch whose proof is none of those that may open a pull request.
+#[must_use]
+pub fn demand(mut judgement: Judgement, open_with: &[Proof]) -> Judgement {
+    if !judgement.refuses() && !open_with.contains(&judgement.proof) {
+        let enough = open_with.iter().map(|proof| proof.name()).collect::<Vec<_>>().join(", ");
+        let why = format!("the patch is {}, and a pull request is opened only for: {enough}", judgement.proof.name());
+        judgement.findings.push(finding("proof-not-enough", Severity::Refuse, why));
+    }
+    judgement
+}
+
 /// Weighs a regression again where the patch changed tests: `patched` ran with the patch's own tests ([`super::restore::with_own_tests`]).
 ///
 /// A rightly changed expectation is red in the clean room and passes there. Only a person can tell it from a bent one, so it ends as a flag that
 /// names the tests, with nothing proved. A test that is gone, skipped or still red stays a regression, and so does everything else.
 #[must_use]
 pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
-    let regressed = clean.findings.iter().any(|finding| finding.rule == REGRESSED);
+    let regressed = clean.is_a_regression();
     let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
     if !regressed || !is.per_test || is.timed_out || !Comparison::between(was, is).broken.is_empty() {
         return clean;
     }
     let why =
         format!("tests that passed at base pass only as the patch changed them; their old form does not: {}", listed(&comparison.broken));
-    Judgement { findings: vec![finding("tests-changed-expectation", Severity::Flag, why)], proof: Proof::Unproved, ..clean }
+    let evidence = Evidence { changed_expectations: comparison.broken.clone(), ..clean.evidence.clone() };
+    Judgement { findings: vec![finding("tests-changed-expectation", Severity::Flag, why)], proof: Proof::Unproved, evidence, ..clean }
 }
 
 fn has_result(run: &TestRun) -> bool {
@@ -167,21 +188,14 @@ fn listed(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Judgement, Proof, judge, judge_changed_tests};
+    use super::{Judgement, Proof, demand, judge, judge_changed_tests};
     use crate::domain::{TestCase, TestResult, TestRun};
     use crate::verify::TestOutcome;
     use TestResult::{Error, Failed, Passed, Skipped};
 
     fn cases(cases: &[(&str, TestResult)]) -> TestOutcome {
-        let cases = cases.iter().map(|(name, result)| TestCase { name: (*name).to_owned(), result: *result }).collect();
-        TestOutcome::Ran(TestRun {
-            exit_code: Some(1),
-            timed_out: false,
-            duration_ms: 1,
-            per_test: true,
-            cases,
-            output_tail: String::new(),
-        })
+        let cases = cases.iter().map(|(name, result)| TestCase::new(name, *result)).collect();
+        TestOutcome::Ran(TestRun { exit_code: Some(1), per_test: true, cases, ..TestRun::default() })
     }
 
     fn status(exit_code: Option<i32>) -> TestOutcome {
@@ -220,6 +234,7 @@ mod tests {
         let before = cases(&[("a", Passed), ("b", Passed), ("c", Failed)]);
         let clean = || judge(Some(&before), &cases(&[("a", Failed), ("b", Passed), ("c", Passed)]));
         let again = judge_changed_tests(clean(), &before, &cases(&[("a", Passed), ("b", Passed), ("c", Passed)]));
+        assert_eq!(again.evidence.changed_expectations, ["a"]);
         assert_eq!(said(&again), (Proof::Unproved, vec!["tests-changed-expectation"], false));
         assert!(again.findings[0].why.ends_with(": a"));
         for patched in [
@@ -233,6 +248,17 @@ mod tests {
         }
         let vanished = judge(Some(&before), &status(Some(0)));
         assert_eq!(judge_changed_tests(vanished.clone(), &before, &before), vanished);
+    }
+
+    #[test]
+    fn a_proof_that_is_not_enough_refuses() {
+        let consistent = || judge(Some(&cases(&[("a", Passed)])), &cases(&[("a", Passed)]));
+        assert_eq!(demand(consistent(), &Proof::ALL), consistent());
+        let refused = demand(consistent(), &[Proof::Proved, Proof::Fixed]);
+        assert_eq!(said(&refused), (Proof::Consistent, vec!["proof-not-enough"], true));
+        assert!(refused.findings[0].why.ends_with("only for: proved, fixed"));
+        let regressed = || judge(Some(&cases(&[("a", Passed)])), &cases(&[]));
+        assert_eq!(demand(regressed(), &[]), regressed());
     }
 
     #[test]

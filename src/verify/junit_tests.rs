@@ -15,11 +15,11 @@ fn refused(report: &str) -> String {
 fn a_report_of_pytest_is_read() {
     let rows = r#"
         <testcase classname="" name="test_broken"><error message="collection failure">ImportError &lt;x&gt;</error></testcase>
-        <testcase classname="test_a" name="twice"><failure message="x"/></testcase><testcase classname="test_a" name="twice"><error/></testcase>
+        <testcase classname="test_a" name="twice" time="1.25"><failure type="pkg.Error" message="x"/><error type="OSError"/></testcase>
         <testcase classname="test_a" name="skipped"><skipped type="pytest.xfail" message="a &amp; b"/></testcase>
         <testcase classname="test_a" name="sub"><failure/><failure/></testcase>
         <testcase classname="test_a.T" name="param[&lt;é&#233;]"><system-out><![CDATA[<failure/>]]></system-out></testcase>"#;
-    let cases = parse(suite(r#"errors="2" failures="3" skipped="1" tests="7" time="0.1""#, rows).as_bytes()).unwrap();
+    let cases = parse(suite(r#"errors="2" failures="3" skipped="1" tests="5" time="0.1""#, rows).as_bytes()).unwrap();
     let read: Vec<_> = cases.iter().map(|case| (case.name.as_str(), case.result)).collect();
     assert_eq!(
         read,
@@ -31,15 +31,24 @@ fn a_report_of_pytest_is_read() {
             ("test_broken", Error)
         ]
     );
+    assert_eq!((cases[3].exception.as_deref(), cases[3].ms, cases[0].ms), (Some("pkg.Error"), 1250, 0));
     assert_eq!(parse(suite(r#"tests="0""#, "").as_bytes()).unwrap(), []);
 }
 
 #[test]
-fn of_equal_names_the_worst_counts() {
+fn a_name_that_stands_there_twice_is_no_result() {
+    for second in [r#"<testcase name="a"/>"#, r#"<testcase name="a"><failure/></testcase>"#, r#"<testcase classname="" name="a"/>"#] {
+        assert!(refused(&suite("", &format!(r#"<testcase name="a"/>{second}"#))).contains("two rows"), "{second}");
+    }
+    let rows = r#"<testcase classname="x" name="a"/><testcase classname="y" name="a"/>"#;
+    assert_eq!(parse(suite("", rows).as_bytes()).unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_no_type_or_time_is_left_out() {
     let rows =
-        r#"<testcase name="a"><failure/></testcase><testcase name="a"/><testcase name="b"/><testcase name="b"><skipped/></testcase>"#;
-    let results: Vec<_> = parse(suite("", rows).as_bytes()).unwrap().into_iter().map(|case| case.result).collect();
-    assert_eq!(results, [Failed, Skipped]);
+        r#"<testcase name="a" time="-1"><failure type="a b"/></testcase><testcase name="b" time="NaN"><failure type=""/></testcase>"#;
+    assert!(parse(suite("", rows).as_bytes()).unwrap().iter().all(|case| case.exception.is_none() && case.ms == 0));
 }
 
 #[test]
@@ -52,7 +61,7 @@ fn marks_count_only_directly_below_their_test() {
 fn contradictory_totals_are_refused() {
     let rows = r#"<testcase name="a"><failure/></testcase><testcase name="b"/>"#;
     assert!(parse(suite(r#"tests="2" failures="1""#, rows).as_bytes()).is_ok());
-    for attributes in [r#"failures="0""#, r#"failures="1" errors="1""#, r#"skipped="1""#, r#"tests="1""#] {
+    for attributes in [r#"failures="0""#, r#"failures="1" errors="1""#, r#"skipped="1""#, r#"tests="1""#, r#"tests="3""#] {
         assert!(refused(&suite(attributes, rows)).contains("contradicts itself"), "{attributes}");
     }
     assert!(refused(&suite(r#"tests="3""#, "")).contains("contradicts itself"));

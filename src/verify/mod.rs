@@ -4,13 +4,18 @@
 //! with the tests of the base commit, whatever the patch did to them.
 
 mod command;
+mod consensus;
 pub mod detect;
+pub mod hunks;
 mod judge;
 pub mod junit;
 pub mod policy;
+pub mod proving;
 pub mod restore;
 mod run;
 
+pub use crate::domain::Proof;
 pub use command::{Report, Runner, TestCommand};
-pub use judge::{Judgement, Proof, judge, judge_changed_tests};
-pub use run::{TestOutcome, run_tests};
+pub use consensus::Consensus;
+pub use judge::{Judgement, demand, judge, judge_all, judge_changed_tests};
+pub use run::{TestOutcome, run_tests, run_tests_of};

@@ -5,6 +5,8 @@ use std::time::Duration;
 use ignore::gitignore::GitignoreBuilder;
 use toml::{Table, Value};
 
+use crate::domain::Proof;
+
 /// What a repository asks for; none where it says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepoPolicy {
@@ -24,6 +26,8 @@ pub struct RepoPolicy {
     pub max_seconds: Option<u64>,
     /// `[run] stuck_after`: so many steps in a row with the same calls and answers end the run.
     pub stuck_after: Option<u64>,
+    /// `[verify] open_with`: the proofs that may open a pull request.
+    pub open_with: Option<Vec<Proof>>,
 }
 
 /// The limits of one run: the service's floor, or that floor tightened by a repository.
@@ -43,12 +47,15 @@ pub struct RunLimits {
     pub max_lines: u64,
     /// Further protected paths, written as in a `.gitignore`.
     pub protected: Vec<String>,
+    /// The proofs that may open a pull request.
+    pub open_with: Vec<Proof>,
 }
 
 const KEYS: &[(&str, &[&str])] = &[
     ("tests", &["command", "timeout_seconds"]),
     ("guard", &["protected", "max_files", "max_lines"]),
     ("run", &["max_steps", "max_seconds", "stuck_after"]),
+    ("verify", &["open_with"]),
 ];
 
 impl RepoPolicy {
@@ -71,6 +78,7 @@ impl RepoPolicy {
             max_steps: reading.number("run", "max_steps"),
             max_seconds: reading.number("run", "max_seconds"),
             stuck_after: reading.number_from("run", "stuck_after", 2),
+            open_with: reading.proofs(),
         };
         if reading.complaints.is_empty() { Ok(policy) } else { Err(reading.complaints) }
     }
@@ -100,7 +108,15 @@ impl RepoPolicy {
             max_files: smaller("guard.max_files", self.max_files, floor.max_files),
             max_lines: smaller("guard.max_lines", self.max_lines, floor.max_lines),
             protected: [floor.protected.as_slice(), &self.protected].concat(),
+            open_with: self.open_with.as_ref().map_or_else(
+                || floor.open_with.clone(),
+                |asked| floor.open_with.iter().filter(|proof| asked.contains(proof)).copied().collect(),
+            ),
         };
+        let more = self.open_with.iter().flatten().filter(|proof| !floor.open_with.contains(proof));
+        notes.extend(more.map(|proof| {
+            format!(".frognano.toml asks for verify.open_with = {:?}; the service does not allow it, so it is left out", proof.name())
+        }));
         (limits, notes)
     }
 }
@@ -117,7 +133,7 @@ fn unknown_keys(file: &Table) -> Vec<String> {
     let mut complaints = Vec::new();
     for (section, value) in file {
         match (KEYS.iter().find(|(known, _)| known == section), value) {
-            (None, _) => complaints.push(format!("{section}: there is no such key; known are tests, guard and run")),
+            (None, _) => complaints.push(format!("{section}: there is no such key; known are tests, guard, run and verify")),
             (Some((_, keys)), Value::Table(table)) => {
                 let unknown = table.keys().filter(|key| !keys.contains(&key.as_str()));
                 complaints.extend(unknown.map(|key| format!("{section}.{key}: there is no such key; known are {}", keys.join(", "))));
@@ -160,6 +176,16 @@ impl Reading<'_> {
         command
     }
 
+    fn proofs(&mut self) -> Option<Vec<Proof>> {
+        let value = self.value("verify", "open_with")?;
+        let known = |name: &Value| Proof::ALL.into_iter().find(|proof| name.as_str() == Some(proof.name()));
+        let proofs = value.as_array().and_then(|list| list.iter().map(known).collect::<Option<Vec<_>>>()).filter(|list| !list.is_empty());
+        if proofs.is_none() {
+            self.complaints.push("verify.open_with: it must be a list of some of proved, fixed, consistent, unproved".to_owned());
+        }
+        proofs
+    }
+
     fn globs(&mut self) -> Vec<String> {
         let Some(value) = self.value("guard", "protected") else { return Vec::new() };
         let globs = value.as_array().and_then(|list| list.iter().map(|glob| glob.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
@@ -183,7 +209,7 @@ fn complaint_about_glob(glob: &str) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{RepoPolicy, RunLimits};
+    use super::{Proof, RepoPolicy, RunLimits};
 
     const FULL: &str = r#"
         [tests]
@@ -207,6 +233,7 @@ mod tests {
             max_files: 50,
             max_lines: 3000,
             protected: vec!["*.lock".to_owned()],
+            open_with: vec![Proof::Proved, Proof::Fixed, Proof::Consistent],
         }
     }
 
@@ -235,6 +262,21 @@ mod tests {
         assert_eq!(asked(1).unwrap_err(), ["run.stuck_after: it must be a whole number from 2"]);
         let untouched = RunLimits { stuck_after: Some(3), ..floor() };
         assert_eq!(RepoPolicy::default().tighten(&untouched), (untouched, vec![]));
+    }
+
+    #[test]
+    fn a_repository_may_ask_for_more_proof_but_not_for_less() {
+        let tightened = |asked: &str| {
+            let policy = RepoPolicy::parse(format!("[verify]\nopen_with = {asked}").as_bytes()).unwrap();
+            let (limits, notes) = policy.tighten(&floor());
+            (limits.open_with, notes.len())
+        };
+        assert_eq!(tightened(r#"["fixed", "proved"]"#), (vec![Proof::Proved, Proof::Fixed], 0));
+        assert_eq!(tightened(r#"["proved", "unproved"]"#), (vec![Proof::Proved], 1));
+        for wrong in ["[]", "\"proved\"", "[\"green\"]", "[1]"] {
+            let complaints = RepoPolicy::parse(format!("[verify]\nopen_with = {wrong}").as_bytes()).unwrap_err();
+            assert!(complaints[0].starts_with("verify.open_with: "), "{complaints:?}");
+        }
     }
 
     #[test]

@@ -1,12 +1,20 @@
 //! Runs the tests in a sandbox and brings back what they said.
+//!
+//! The code under test runs in the process that reports on it, so the channel is an attack surface. What must hold: a result for each test counts
+//! only from a report that our runner sealed with the key of this very run (deleted before a test is imported, never in an argument or a variable),
+//! that is whole, and that agrees with the exit status; everything else is "no result". So code that writes, prints, floods, exits early or changes
+//! what was written gains nothing. What stays: code that searches the memory of its own process for the key, or replaces the functions of the runner
+//! there, could still forge; the rules of the guard look for exactly that in a patch, and a reviewer sees what they flag.
 
 use std::time::Duration;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
-use super::command::{FOLDER, Report, Runner, TestCommand, UNITTEST_RUNNER};
+use super::command::{FOLDER, OF_THIS_RUN, PYTEST_PLUGIN, REPORT, Report, Runner, TestCommand, UNITTEST_RUNNER};
 use super::junit;
-use crate::domain::{BlobMode, TestCase, TestRun};
+use crate::domain::{BlobMode, TestCase, TestResult, TestRun};
 use crate::sandbox::{Command, Ran, Sandbox, SandboxError};
 
 /// What came of running a project's tests.
@@ -37,62 +45,134 @@ const TAIL: usize = 4000;
 /// How long the preparation of [`FOLDER`] may take.
 const PREPARATION: Duration = Duration::from_secs(30);
 
-const RUNNER_SOURCE: &str = include_str!("unittest_junit.py");
+const SEALED_REPORT: &str = include_str!("sealed_report.py");
+const UNITTEST_SOURCE: &str = include_str!("unittest_junit.py");
+const PYTEST_SOURCE: &str = include_str!("pytest_rows.py");
 
-/// Runs the tests and takes their report, of which nothing is believed that can't be read. The report of an earlier run is removed first.
+/// Runs the tests and takes their report, of which nothing is believed that can't be read, is not sealed or contradicts the exit status.
 ///
 /// # Errors
 /// When the sandbox fails. A report that is too large or broken is no error: the run then has no result for each test, and its output says why.
 pub async fn run_tests(sandbox: &mut dyn Sandbox, command: &TestCommand, timeout: Duration) -> Result<TestOutcome, SandboxError> {
-    prepare(sandbox, command).await?;
-    let ran = sandbox.run(&Command { script: command.script.clone(), timeout, output_limit: OUTPUT_LIMIT }).await?;
-    let report = match &command.report {
+    run_tests_of(sandbox, command, None, timeout).await
+}
+
+/// The same with the tests of these files alone (paths from the workspace), where the command gives a result for each test; all for none.
+///
+/// # Errors
+/// As [`run_tests`].
+pub async fn run_tests_of(
+    sandbox: &mut dyn Sandbox,
+    command: &TestCommand,
+    files: Option<&[String]>,
+    timeout: Duration,
+) -> Result<TestOutcome, SandboxError> {
+    let channel = Channel::new();
+    channel.prepare(sandbox, files).await?;
+    let script = channel.named(&command.script);
+    let ran = sandbox.run(&Command { script, timeout, output_limit: OUTPUT_LIMIT }).await?;
+    let report = match command.report {
         Report::None => Err(None),
-        Report::JunitXml(path) => take_report(sandbox, path).await?.map_err(Some),
+        Report::Sealed => channel.take_report(sandbox).await?.map_err(Some),
     };
     Ok(outcome(command.kind, &ran, report))
 }
 
-async fn prepare(sandbox: &mut dyn Sandbox, command: &TestCommand) -> Result<(), SandboxError> {
-    let script = format!("rm -rf {FOLDER} && mkdir -p {FOLDER}");
-    let ran = sandbox.run(&Command { script, timeout: PREPARATION, output_limit: 4096 }).await?;
-    if ran.exit_code != Some(0) {
-        return Err(SandboxError::NoRoom(format!("{FOLDER} could not be made for the report of the tests: {}", ran.stderr.trim())));
-    }
-    if command.kind == Runner::Unittest {
-        sandbox.put_into(FOLDER, archive(UNITTEST_RUNNER, RUNNER_SOURCE.as_bytes())?).await?;
-    }
-    Ok(())
+/// The way of one run's report: a folder that nobody knows beforehand, and a key. Both are random, since only that makes them of use.
+struct Channel {
+    run: String,
+    key: String,
 }
 
-fn archive(name: &str, content: &[u8]) -> Result<Vec<u8>, SandboxError> {
-    let mut header = tar::Header::new_gnu();
-    header.set_size(content.len() as u64);
-    header.set_mode(0o644);
+impl Channel {
+    fn new() -> Self {
+        let random = || uuid::Uuid::new_v4().simple().to_string();
+        Self { run: random(), key: random() + &random() }
+    }
+
+    /// A text with what is of this run.
+    fn named(&self, text: &str) -> String {
+        text.replace(OF_THIS_RUN, &self.run)
+    }
+
+    async fn prepare(&self, sandbox: &mut dyn Sandbox, files: Option<&[String]>) -> Result<(), SandboxError> {
+        let folder = self.named(FOLDER);
+        let script = format!("rm -rf {folder} && mkdir -p {folder}");
+        let ran = sandbox.run(&Command { script, timeout: PREPARATION, output_limit: 4096 }).await?;
+        if ran.exit_code != Some(0) {
+            return Err(SandboxError::NoRoom(format!("{folder} could not be made for the report of the tests: {}", ran.stderr.trim())));
+        }
+        let plugin = self.named(PYTEST_PLUGIN) + ".py";
+        let mut inside = vec![
+            ("sealed_report.py", SEALED_REPORT.to_owned()),
+            (UNITTEST_RUNNER, UNITTEST_SOURCE.to_owned()),
+            (plugin.as_str(), PYTEST_SOURCE.to_owned()),
+            ("key", self.key.clone()),
+        ];
+        if let Some(files) = files {
+            inside.push(("only", serde_json::json!(files).to_string()));
+        }
+        sandbox.put_into(&folder, archive(&inside)?).await
+    }
+
+    /// The rows of the report, or why there are none.
+    async fn take_report(&self, sandbox: &mut dyn Sandbox) -> Result<Result<Vec<TestCase>, String>, SandboxError> {
+        let files = match sandbox.take(&self.named(FOLDER), &[REPORT.as_bytes().to_vec()], junit::MAX_BYTES).await {
+            Ok(files) => files,
+            Err(SandboxError::TooLarge { limit, .. }) => return Ok(Err(format!("the report is larger than {limit} bytes"))),
+            Err(error) => return Err(error),
+        };
+        Ok(match files.first() {
+            None => Err("the runner wrote no report".to_owned()),
+            Some(file) if matches!(file.mode, BlobMode::File | BlobMode::Executable) => {
+                unsealed(&file.content, &self.key).and_then(junit::parse)
+            }
+            Some(_) => Err("the report is no file".to_owned()),
+        })
+    }
+}
+
+/// What is under the seal, where the seal is ours.
+fn unsealed<'a>(report: &'a [u8], key: &str) -> Result<&'a [u8], String> {
+    const NOT_OURS: &str = "the report is not sealed by our runner: something else wrote or changed it";
+    let (seal, text) = report.split_at_checked(65).ok_or(NOT_OURS)?;
+    let seal = seal.strip_suffix(b"\n").and_then(|seal| hex::decode(seal).ok()).ok_or(NOT_OURS)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).map_err(|_| NOT_OURS)?;
+    mac.update(text);
+    mac.verify_slice(&seal).map_err(|_| NOT_OURS)?;
+    Ok(text)
+}
+
+fn archive(files: &[(&str, String)]) -> Result<Vec<u8>, SandboxError> {
     let mut builder = tar::Builder::new(Vec::new());
-    let written = builder.append_data(&mut header, name, content).and_then(|()| builder.into_inner());
-    written.map_err(|error| SandboxError::Lost(format!("the runner for unittest could not be packed: {error}")))
+    let written = files.iter().try_for_each(|(name, content)| {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, content.as_bytes())
+    });
+    let packed = written.and_then(|()| builder.into_inner());
+    packed.map_err(|error| SandboxError::Lost(format!("the runners of the tests could not be packed: {error}")))
 }
 
-/// The rows of the report, or why there are none.
-async fn take_report(sandbox: &mut dyn Sandbox, path: &str) -> Result<Result<Vec<TestCase>, String>, SandboxError> {
-    let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
-    let files = match sandbox.take(folder, &[name.as_bytes().to_vec()], junit::MAX_BYTES).await {
-        Ok(files) => files,
-        Err(SandboxError::TooLarge { limit, .. }) => return Ok(Err(format!("the report is larger than {limit} bytes"))),
-        Err(error) => return Err(error),
-    };
-    Ok(match files.first() {
-        None => Err("the runner wrote no report".to_owned()),
-        Some(file) if matches!(file.mode, BlobMode::File | BlobMode::Executable) => junit::parse(&file.content),
-        Some(_) => Err("the report is no file".to_owned()),
-    })
+/// Why a report can't be of a command that ended so; none where they agree.
+fn contradiction(ran: &Ran, rows: &[TestCase]) -> Option<String> {
+    let red = rows.iter().filter(|row| matches!(row.result, TestResult::Failed | TestResult::Error)).count();
+    match ran.exit_code {
+        Some(0) if red > 0 => Some(format!("the report has {red} red tests and the command ended with status 0")),
+        Some(status) if status != 0 && red == 0 && !rows.is_empty() => {
+            Some(format!("the report has no red test and the command ended with status {status}"))
+        }
+        None => Some("the command was stopped for time".to_owned()),
+        Some(_) => None,
+    }
 }
 
 fn outcome(kind: Runner, ran: &Ran, report: Result<Vec<TestCase>, Option<String>>) -> TestOutcome {
     if let Some(what) = report.is_err().then(|| missing(kind, ran)).flatten() {
         return TestOutcome::Unavailable(what);
     }
+    let report = report.and_then(|rows| contradiction(ran, &rows).map_or(Ok(rows), |why| Err(Some(why))));
     let mut output_tail = tail(ran);
     if let Err(Some(why)) = &report {
         output_tail.push_str(&format!("\n[no result for each test: {why}]"));
@@ -145,7 +225,7 @@ fn tail(ran: &Ran) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{TAIL, TestOutcome, outcome};
+    use super::{TAIL, TestOutcome, outcome, unsealed};
     use crate::domain::{TestCase, TestResult};
     use crate::sandbox::Ran;
     use crate::verify::Runner;
@@ -181,7 +261,7 @@ mod tests {
         assert_eq!(unavailable(Runner::Pytest, 1, "x.py: No module named pytest_mock"), None);
         assert_eq!(unavailable(Runner::Make, 2, "make: *** [Makefile:2: test] Error 1"), None);
         assert_eq!(unavailable(Runner::Other, 1, "/usr/bin/python3: No module named pytest"), None);
-        let rows = vec![TestCase { name: "a".to_owned(), result: TestResult::Passed }];
+        let rows = vec![TestCase::new("a", TestResult::Failed)];
         let with_report = outcome(Runner::Pytest, &ran(127, "", "x: not found"), Ok(rows));
         assert!(with_report.run().unwrap().per_test);
     }
@@ -192,6 +272,31 @@ mod tests {
         let run = run.run().unwrap();
         assert!(!run.per_test && run.cases.is_empty() && run.duration_ms == 7);
         assert_eq!(run.output_tail, "fine\n[no result for each test: the report is empty]");
+    }
+
+    #[test]
+    fn a_report_that_contradicts_the_exit_status_is_no_result() {
+        let row = |result| vec![TestCase::new("a", result)];
+        let per_test = |status, result| outcome(Runner::Pytest, &ran(status, "", ""), Ok(row(result))).run().unwrap().per_test;
+        assert!(per_test(0, TestResult::Passed) && per_test(0, TestResult::Skipped) && per_test(1, TestResult::Failed));
+        for (status, result) in
+            [(0, TestResult::Failed), (0, TestResult::Error), (1, TestResult::Passed), (-9, TestResult::Passed), (2, TestResult::Skipped)]
+        {
+            assert!(!per_test(status, result), "{status} {result:?}");
+        }
+        let stopped = Ran { exit_code: None, ..ran(0, "", "") };
+        assert!(!outcome(Runner::Pytest, &stopped, Ok(row(TestResult::Passed))).run().unwrap().per_test);
+        assert!(outcome(Runner::Pytest, &ran(5, "", ""), Ok(vec![])).run().unwrap().per_test, "no test at all is a result");
+    }
+
+    #[test]
+    fn only_our_seal_opens_a_report() {
+        const SEALED: &str =
+            "f7bc83f430538424b13298e6aa6fb143ef4d59a14946175997479dbc2d1a3cd8\nThe quick brown fox jumps over the lazy dog";
+        assert!(unsealed(SEALED.as_bytes(), "key").is_ok_and(|text| text.starts_with(b"The quick")));
+        for (report, key) in [(SEALED, "kez"), (&SEALED[..SEALED.len() - 1], "key"), (&SEALED[65..], "key"), ("", "key")] {
+            assert!(unsealed(report.as_bytes(), key).is_err(), "{report}");
+        }
     }
 
     #[test]

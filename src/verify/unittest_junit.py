@@ -2,7 +2,8 @@
 
     python3 unittest_junit.py REPORT [arguments of unittest...]
 
-Standard library only, Python 3.8 and newer. The report is written once, after the last test: a run that ends early leaves none.
+Standard library only, Python 3.8 and newer. The report is written once, after the last test: a run that ends early leaves none. A file `only`
+beside it, a list of paths in JSON, leaves out the tests of every other file.
 One row a test: a test with sub-tests fails if one of them does. Expected failures are skips, unexpected successes are failures.
 """
 
@@ -18,12 +19,15 @@ import os  # noqa: E402
 import time  # noqa: E402
 import unittest  # noqa: E402
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from sealed_report import ERROR, FAILED, PASSED, SKIPPED, Sealed  # noqa: E402
+
+sys.modules.pop("sealed_report", None)
 sys.path[:] = _project_path if _isolated else [os.getcwd(), *_project_path]
 
 __unittest = True  # leaves this file out of tracebacks
 
-MESSAGE_LIMIT = 2000
-PASSED, SKIPPED, SUBTEST_SKIPPED, FAILED, ERROR = "passed", "skipped", "subtest skipped", "failure", "error"
+SUBTEST_SKIPPED = "subtest skipped"
 
 
 class Row:
@@ -32,6 +36,7 @@ class Row:
     def __init__(self):
         self.heard = set()
         self.messages = []
+        self.kinds = []
         self.started = time.perf_counter()
         self.seconds = 0.0
 
@@ -49,9 +54,11 @@ class Result(unittest.TextTestResult):
         super().__init__(*args, **kwargs)
         self.rows = {}
 
-    def hear(self, test, kind, message=""):
+    def hear(self, test, kind, message="", err=None):
         row = self.rows.setdefault(names(test), Row())
         row.heard.add(kind)
+        if err is not None:
+            row.kinds.append("AssertionError" if issubclass(err[0], AssertionError) else err[0].__name__)
         if message:
             row.messages.append(message)
 
@@ -70,20 +77,20 @@ class Result(unittest.TextTestResult):
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.hear(test, ERROR, self.errors[-1][1])
+        self.hear(test, ERROR, self.errors[-1][1], err)
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.hear(test, FAILED, self.failures[-1][1])
+        self.hear(test, FAILED, self.failures[-1][1], err)
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is None:
             self.hear(test, PASSED)
         elif issubclass(err[0], test.failureException):
-            self.hear(test, FAILED, "%s\n%s" % (subtest, self.failures[-1][1]))
+            self.hear(test, FAILED, "%s\n%s" % (subtest, self.failures[-1][1]), err)
         else:
-            self.hear(test, ERROR, "%s\n%s" % (subtest, self.errors[-1][1]))
+            self.hear(test, ERROR, "%s\n%s" % (subtest, self.errors[-1][1]), err)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
@@ -112,45 +119,40 @@ def names(test):
     return owner, name
 
 
-def escaped(text):
-    """Text for an attribute; what XML 1.0 can't hold is shown as Python would show it."""
-    pieces = []
-    for char in text:
-        code = ord(char)
-        if char in '&<>"\n\r\t':
-            pieces.append("&#%d;" % code)
-        elif code < 0x20 or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF):
-            pieces.append("\\x%02x" % code if code < 0x100 else "\\u%04x" % code)
+def told(rows):
+    for (owner, name), row in rows.items():
+        verdict = row.verdict()
+        kinds = row.kinds if verdict in (ERROR, FAILED) else []
+        yield owner, name, verdict, kinds[0] if kinds else "", "\n".join(row.messages), row.seconds
+
+
+def tests_of(suite):
+    """Every test of a suite and of the suites in it."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from tests_of(test)
         else:
-            pieces.append(char)
-    return "".join(pieces)
+            yield test
 
 
-def report(rows):
-    verdicts = [row.verdict() for row in rows.values()]
-    yield '<?xml version="1.0" encoding="utf-8"?>\n<testsuites>\n'
-    yield '<testsuite name="unittest" tests="%d" failures="%d" errors="%d" skipped="%d">\n' % (
-        len(verdicts),
-        verdicts.count(FAILED),
-        verdicts.count(ERROR),
-        verdicts.count(SKIPPED),
-    )
-    for ((owner, name), row), verdict in zip(rows.items(), verdicts):
-        yield '<testcase classname="%s" name="%s" time="%.3f">' % (escaped(owner), escaped(name), row.seconds)
-        if verdict != PASSED:
-            yield '<%s message="%s"/>' % (verdict, escaped("\n".join(row.messages)[:MESSAGE_LIMIT]))
-        yield "</testcase>\n"
-    yield "</testsuite>\n</testsuites>\n"
+def is_wanted(test, sealed):
+    if type(test).__name__ == "_FailedTest":
+        tail = os.sep + str(test.id()).rsplit(".", 1)[-1] + ".py"
+        return any(path.endswith(tail) for path in sealed.only)
+    return sealed.wants(getattr(sys.modules.get(type(test).__module__), "__file__", None) or "")
 
 
-def main(path, arguments, open=open):
+def main(path, arguments):
+    sealed = Sealed(os.path.dirname(path))
+
     class Runner(unittest.TextTestRunner):
         resultclass = Result
 
         def run(self, test):
+            if sealed.only is not None:
+                test = unittest.TestSuite([one for one in tests_of(test) if is_wanted(one, sealed)])
             result = super().run(test)
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(report(result.rows))
+            sealed.write(path, told(result.rows))
             return result
 
     program = os.path.basename(sys.executable) + " -m unittest"

@@ -1,7 +1,7 @@
 //! `frognano-bot fix`: every way it can end has its exit status and its report, and nothing is left behind.
 
 mod counted;
-mod place;
+pub mod place;
 mod replay;
 mod settings;
 

@@ -37,5 +37,6 @@ mod sandbox;
 mod stopping;
 mod toolcalls;
 mod tools;
+mod verdict;
 mod verify;
 mod webhooks;

@@ -40,7 +40,7 @@ impl Folder {
     }
 
     fn inside(&self, folder: &str) -> String {
-        folder.replace("/tmp/frognano", self.root.path().join("frognano").to_str().unwrap())
+        folder.replace("/tmp/frognano-", self.root.path().join("frognano-").to_str().unwrap())
     }
 }
 
@@ -131,25 +131,38 @@ async fn code_that_ends_the_run_early_leaves_no_result() {
     assert_eq!(judge(Some(&before), &after).findings[0].rule, "tests-no-result");
 }
 
+/// A runner that seals whatever it is given, as ours does.
+const SEALER: &str = "import hashlib, hmac, sys; text = sys.stdin.buffer.read(); key = open(sys.argv[1] + '/key', 'rb').read(); open(sys.argv[1] + '/report', 'wb').write(hmac.new(key, text, 'sha256').hexdigest().encode() + b'\\n' + text)";
+
 #[tokio::test]
-async fn a_report_that_explodes_is_no_result() {
-    let write = |content: &str| TestCommand {
+async fn a_report_that_explodes_is_no_result_even_under_our_seal() {
+    let run = |script: String| TestCommand {
         kind: Runner::Pytest,
         shown: "pytest".to_owned(),
-        script: format!("{content} > /tmp/frognano/junit.xml"),
+        script,
         why: String::new(),
-        report: Report::JunitXml("/tmp/frognano/junit.xml".to_owned()),
+        report: Report::Sealed,
     };
+    let sealed = |content: &str| run(format!("{content} | {PYTHON} -c \"{SEALER}\" /tmp/frognano-@frognano-run@"));
     let mut folder = Folder::with(&[]);
-    for script in
-        ["head -c 17000000 /dev/zero", "echo '<!DOCTYPE x><testsuite/>'", "printf '\\377\\376<\\0t\\0'", "echo '<testsuite tests=\"9\"/>'"]
-    {
-        let outcome = tested(&mut folder, &write(script)).await;
-        assert_eq!((ran(&outcome).exit_code, ran(&outcome).per_test, ran(&outcome).cases.len()), (Some(0), false, 0), "{script}");
-        assert!(ran(&outcome).output_tail.contains("[no result for each test: "), "{script}");
+    let good = "echo '<testsuite tests=\"1\"><testcase name=\"a\"/></testsuite>'";
+    let outcome = tested(&mut folder, &sealed(good)).await;
+    assert_eq!(ran(&outcome).cases.len(), 1, "{outcome:?}");
+    for command in [
+        sealed("head -c 17000000 /dev/zero"),
+        sealed("echo '<!DOCTYPE x><testsuite/>'"),
+        sealed("printf '\\377\\376<\\0t\\0'"),
+        sealed("echo '<testsuite tests=\"9\"/>'"),
+        sealed("echo '<testsuite><testcase name=\"a\"><failure/></testcase></testsuite>'"),
+        run(format!("{good} > /tmp/frognano-@frognano-run@/report")),
+        run(sealed(good).script + "; echo ' ' >> /tmp/frognano-@frognano-run@/report"),
+        run("truncate -s 1G /tmp/frognano-@frognano-run@/report".to_owned()),
+        run(sealed(good).script + "; exit 1"),
+    ] {
+        let outcome = tested(&mut folder, &command).await;
+        assert_eq!((ran(&outcome).per_test, ran(&outcome).cases.len()), (false, 0), "{}", command.script);
+        assert!(ran(&outcome).output_tail.contains("[no result for each test: "), "{}", command.script);
     }
-    let good = tested(&mut folder, &write("echo '<testsuite tests=\"1\"><testcase name=\"a\"/></testsuite>'")).await;
-    assert_eq!(ran(&good).cases.len(), 1);
 }
 
 #[tokio::test]

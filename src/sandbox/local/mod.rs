@@ -5,6 +5,7 @@
 
 mod bwrap;
 mod cgroup;
+mod image;
 mod settings;
 mod spawn;
 
@@ -98,6 +99,10 @@ impl Local {
 
 #[async_trait]
 impl Sandboxes for Local {
+    fn image(&self) -> Option<String> {
+        image::of(&self.settings)
+    }
+
     async fn start(&self, name: &str) -> Result<Box<dyn Sandbox>, SandboxError> {
         static STARTS: AtomicU64 = AtomicU64::new(0);
         let began = Instant::now();

@@ -1,24 +1,45 @@
 //! The judgement by code: what the rules say of the patch, and what the project's tests say before and after it.
+//!
+//! What must hold: each run of the tests is kept before the next begins, so that a judge who is killed goes on behind it; the verdict is made of what
+//! is kept alone, and the same runs give the same verdict.
+
+mod before;
+mod proof;
+mod room;
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::domain::{BlobMode, ChangedFile, Finding, Severity, Stage, TestRun};
+use crate::domain::{BlobMode, ChangedFile, Finding, Judging, Kept, ObjectId, Proof, Severity, Stage};
 use crate::git::Tree;
 use crate::guard::{self, Base, GuardedPatch, Limits};
 use crate::leaf::Preset;
 use crate::publish::report::Told;
-use crate::sandbox::Sandbox;
 use crate::verify::detect::{TreeFiles, detect};
 use crate::verify::policy::{RepoPolicy, RunLimits};
-use crate::verify::restore::clean_room;
-use crate::verify::{self, Judgement, TestCommand, TestOutcome};
+use crate::verify::restore::{clean_room, with_own_tests};
+use crate::verify::{self, Consensus, Judgement, TestCommand, TestOutcome};
 
-use super::{Candidate, Start, Stop, Work, agent, sandboxed};
+use super::{Candidate, Start, Stop, Work};
+use room::Room;
+
+pub(super) use before::tests_before;
 
 /// The repository's own settings, read from the default branch.
 const POLICY: &[u8] = b".frognano.toml";
+
+/// A run that looks broken is repeated so often, at most: luck is not held against a patch.
+const AGAIN: usize = 2;
+
+/// How much the judge tries, and which proofs are enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifyRules {
+    /// The proofs that may open a pull request.
+    pub open_with: Vec<Proof>,
+    /// Whether each part of a small patch is taken back alone.
+    pub hunks: bool,
+    /// For the runs of the patch's own tests and of its parts, together.
+    pub time: Duration,
+}
 
 /// What holds for this run: the service's limits, tightened where the repository asks for less, and the command of its tests.
 pub(super) struct Rules {
@@ -26,6 +47,7 @@ pub(super) struct Rules {
     command: Option<TestCommand>,
     limits: Limits,
     test_time: Duration,
+    verify: VerifyRules,
 }
 
 /// Reads the repository's policy and finds the command of its tests.
@@ -51,6 +73,7 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
         max_files: settings.limits.max_files,
         max_lines: settings.limits.max_lines,
         protected: settings.limits.protected.clone(),
+        open_with: settings.verify.open_with.clone(),
     };
     let (limits, notes) = policy.tighten(&floor);
     work.report.notes.extend(notes);
@@ -76,21 +99,8 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
         command,
         limits: Limits { max_files: limits.max_files, max_lines: limits.max_lines, protected: limits.protected, ..settings.limits.clone() },
         test_time: limits.test_timeout,
+        verify: VerifyRules { open_with: limits.open_with, ..settings.verify.clone() },
     })
-}
-
-/// Runs the tests on base, unless a run before this one has done so.
-pub(super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rules) -> Result<(), Stop> {
-    if work.checkpoint.tests_before.is_none() && rules.command.is_some() {
-        work.enter(Stage::Proving).await?;
-        let sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &start.tree, "before").await?;
-        work.enter(Stage::TestsBefore).await?;
-        work.checkpoint.tests_before = Some(run_and_close(sandbox, rules, &work.cancel).await?);
-        work.finish_stage();
-        work.keep().await?;
-    }
-    work.report.tests.before = work.checkpoint.tests_before.as_ref().map(Told::of);
-    Ok(())
 }
 
 /// Asks the rules: the patch with what they flag, or all that they found where they refuse it.
@@ -110,38 +120,95 @@ async fn base_of(start: &Start) -> Result<Base, Stop> {
     Ok(Base { paths: start.tree.entries.keys().cloned().collect(), files })
 }
 
-/// Runs the tests in a fresh sandbox on base with the patch, the tests of base put back over it.
+/// Runs the tests in fresh sandboxes on base with the patch, the tests of base put back over it, and what else the verdict needs.
 pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rules, candidate: &Candidate) -> Result<(), Stop> {
-    let room = clean_room(candidate.patch.changed());
+    let changed = candidate.patch.changed();
+    let clean = clean_room(changed);
     work.report.tests.restored =
-        room.restored.iter().chain(&room.left_out).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
-    if work.checkpoint.tests_after.is_none() && rules.command.is_some() {
+        clean.restored.iter().chain(&clean.left_out).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+    if work.checkpoint.tests_after.is_none() {
+        work.checkpoint.judging = Judging::default();
+    }
+    work.checkpoint.judging.open_with.clone_from(&rules.verify.open_with);
+    if let Some(command) = rules.command.as_ref().filter(|_| !work.checkpoint.judging.finished) {
         work.enter(Stage::TestsAfter).await?;
-        let commit = if work.report.tests.restored.is_empty() {
-            candidate.commit.clone()
-        } else {
-            start.mirror.commit_for_judging(&work.run, &start.base, &room.judged, &agent::message(work)).await?
-        };
-        let tree = start.mirror.tree(&commit).await?;
-        let sandbox = sandboxed::with_tree(work, &start.mirror, &commit, &start.branch, &tree, "after").await?;
-        work.checkpoint.tests_after = Some(run_and_close(sandbox, rules, &work.cancel).await?);
+        let everything = Room { name: "after", command, changed: &clean.judged, files: None, time: rules.test_time };
+        let commit = work.report.tests.restored.is_empty().then_some(&candidate.commit);
+        in_clean_room(work, start, &everything, commit).await?;
+        with_changed_tests(work, start, &everything, changed).await?;
+        proof::measure(work, start, rules, command, changed).await?;
+        work.checkpoint.judging.finished = true;
         work.finish_stage();
         work.keep().await?;
     }
     work.report.tests.after = work.checkpoint.tests_after.as_ref().map(Told::of);
+    work.report.notes.extend(work.checkpoint.judging.notes.clone());
+    Ok(())
+}
+
+/// Runs the tests once, and again while a test looks broken that luck may have broken.
+async fn in_clean_room(work: &mut Work<'_>, start: &Start, room: &Room<'_>, commit: Option<&ObjectId>) -> Result<(), Stop> {
+    if work.checkpoint.tests_after.is_none() {
+        work.checkpoint.tests_after = Some(room.run_at(work, start, commit).await?);
+        work.keep().await?;
+    }
+    while work.checkpoint.judging.after_again.len() < AGAIN && Consensus::of(&at_base(work), &on_the_patch(work)).is_suspicious() {
+        let again = room.run_at(work, start, commit).await?;
+        work.checkpoint.judging.after_again.push(again);
+        work.keep().await?;
+    }
+    Ok(())
+}
+
+/// Where tests are broken and the patch changed tests: runs them once more as the patch has them.
+async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>, changed: &[ChangedFile]) -> Result<(), Stop> {
+    let may_explain = !work.report.tests.restored.is_empty() && verify::judge_all(&at_base(work), &on_the_patch(work)).is_a_regression();
+    if may_explain && work.checkpoint.judging.own_tests.is_none() {
+        let own = with_own_tests(changed);
+        let room = Room { name: "own-tests", changed: &own, ..*room };
+        work.checkpoint.judging.own_tests = Some(room.run(work, start).await?);
+        work.keep().await?;
+    }
     Ok(())
 }
 
 /// Compares what the tests said before and after.
 pub(super) fn verdict(work: &Work<'_>) -> Judgement {
-    let outcome = |kept: &Result<TestRun, String>| match kept {
+    let judging = &work.checkpoint.judging;
+    let open_with = if work.checkpoint.tests_after.is_some() { &judging.open_with } else { &work.parts.settings.verify.open_with };
+    verify::demand(judged(work), open_with)
+}
+
+/// The judgement without what policy asks of it.
+fn judged(work: &Work<'_>) -> Judgement {
+    let (before, after) = (at_base(work), on_the_patch(work));
+    if after.is_empty() {
+        return verify::judge(before.first(), &TestOutcome::Unavailable("no command that runs the tests was found".to_owned()));
+    }
+    let judging = &work.checkpoint.judging;
+    let judgement = verify::judge_all(&before, &after);
+    let judgement = match (&judging.own_tests, Consensus::of(&before, &after).before) {
+        (Some(own), Some(was)) => verify::judge_changed_tests(judgement, &was, &outcome(own)),
+        _ => judgement,
+    };
+    let proving = proof::proving(work, &judgement);
+    let hunks = judging.hunks.clone();
+    judgement.proved_by(proving, hunks)
+}
+
+fn outcome(kept: &Kept) -> TestOutcome {
+    match kept {
         Ok(run) => TestOutcome::Ran(run.clone()),
         Err(why) => TestOutcome::Unavailable(why.clone()),
-    };
-    let before = work.checkpoint.tests_before.as_ref().map(outcome);
-    let nothing = || TestOutcome::Unavailable("no command that runs the tests was found".to_owned());
-    let after = work.checkpoint.tests_after.as_ref().map_or_else(nothing, outcome);
-    verify::judge(before.as_ref(), &after)
+    }
+}
+
+fn at_base(work: &Work<'_>) -> Vec<TestOutcome> {
+    work.checkpoint.tests_before.iter().chain(&work.checkpoint.base_again).map(outcome).collect()
+}
+
+fn on_the_patch(work: &Work<'_>) -> Vec<TestOutcome> {
+    work.checkpoint.tests_after.iter().chain(&work.checkpoint.judging.after_again).map(outcome).collect()
 }
 
 /// Tells what the rules found; the run ends where one refuses.
@@ -169,23 +236,6 @@ pub(super) fn weigh_tests(work: &mut Work<'_>, judgement: Judgement) -> Result<(
     work.report.comparison = judgement.comparison;
     work.report.evidence = judgement.evidence;
     weigh(work, judgement.findings)
-}
-
-/// Runs the tests, until they end, their time is over or the run is cancelled.
-async fn run_and_close(mut sandbox: Box<dyn Sandbox>, rules: &Rules, cancel: &CancellationToken) -> Result<Result<TestRun, String>, Stop> {
-    let Some(command) = &rules.command else {
-        sandbox.close().await;
-        return Ok(Err("no command that runs the tests was found".to_owned()));
-    };
-    let ran = tokio::select! {
-        ran = verify::run_tests(sandbox.as_mut(), command, rules.test_time) => Some(ran),
-        () = cancel.cancelled() => None,
-    };
-    sandbox.close().await;
-    Ok(match ran.ok_or(Stop::Shutdown)?? {
-        TestOutcome::Ran(run) => Ok(run),
-        TestOutcome::Unavailable(why) => Err(why),
-    })
 }
 
 /// The files that the search for a test command reads: small text files, read from the object store at once.
