@@ -7,7 +7,8 @@ use crate::domain::{Fault, ObjectId, Outcome, Round, Stage};
 use crate::git::{GitError, Mirrors, Remote};
 use crate::publish::{self, Added, Destination, text};
 
-use super::{Asked, Candidate, Start, Stop, Work, admit, agent, changes, clone, judge};
+use super::attempts::{self, Ground};
+use super::{Asked, Candidate, Start, Stop, Work, admit, clone, judge};
 
 /// The way of such a round, from its admission on.
 pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<Outcome, Stop> {
@@ -20,19 +21,7 @@ pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round)
 async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Candidate, Stop> {
     let rules = judge::rules(work, base).await?;
     judge::tests_before(work, base, &rules).await?;
-    let changed = agent::changed_files(work, head, &rules.preset).await?;
-    let commit = agent::commit_files(work, head, &changed).await?;
-    let whole = changes::between(&base.mirror, &base.tree, &base.mirror.tree(&commit).await?).await?;
-    let patch = match judge::guard(base, &rules, whole).await? {
-        Ok(patch) => patch,
-        Err(findings) => return Err(judge::refuse(work, findings)),
-    };
-    judge::weigh(work, patch.flags().to_vec())?;
-    agent::keep_candidate(work, base, &commit).await?;
-    let candidate = Candidate { patch, commit };
-    judge::tests_after(work, base, &rules, &candidate).await?;
-    judge::weigh_tests(work, judge::verdict(work))?;
-    Ok(candidate)
+    attempts::best(work, &Ground { base, head: Some(head) }, &rules).await
 }
 
 async fn publish(
@@ -104,6 +93,6 @@ async fn fix(work: &mut Work<'_>, base: ObjectId, head: ObjectId, branch: &str) 
 }
 
 fn forget_work_on_head(work: &mut Work<'_>) {
-    let kept = &mut work.checkpoint;
-    (kept.head, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
+    work.checkpoint.head = None;
+    work.checkpoint.forget_attempts();
 }

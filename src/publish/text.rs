@@ -41,9 +41,9 @@ pub fn the_request(login: &str, round: Option<i64>) -> String {
     }
 }
 
-/// The status comment while the work goes on. `taken_up` is what it began with.
+/// The status comment while the work goes on. `taken_up` is what it began with; `attempt` the one that goes on, and how many there may be.
 #[must_use]
-pub fn working(job: &str, stage: Stage, taken_up: &str) -> String {
+pub fn working(job: &str, stage: Stage, taken_up: &str, attempt: Option<(u32, u32)>) -> String {
     let now = match stage {
         Stage::Queued => "in the queue",
         Stage::Admitting => "reading the issue and checking who asked",
@@ -56,7 +56,11 @@ pub fn working(job: &str, stage: Stage, taken_up: &str) -> String {
         Stage::Publishing => "pushing the change to the draft pull request",
         Stage::Done => "done",
     };
-    format!("{}\n**frognano-bot** took up {taken_up}.\n\nNow: {now}.", marker(job))
+    let attempt = match attempt {
+        Some((number @ 2.., most)) if stage < Stage::Publishing => format!(" (attempt {number} of at most {most})"),
+        _ => String::new(),
+    };
+    format!("{}\n**frognano-bot** took up {taken_up}.\n\nNow: {now}{attempt}.", marker(job))
 }
 
 /// The status comment while the forge or its git does not answer as it should.

@@ -17,7 +17,7 @@ use sqlx::any::AnyPoolOptions;
 pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried, Which};
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");

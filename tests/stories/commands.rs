@@ -270,7 +270,7 @@ fn texts_of_runs(evil: &str) -> Vec<String> {
     ];
     let mut texts = outcomes.iter().map(|outcome| text::ended("job", outcome, &report)).collect::<Vec<_>>();
     let taken_up = [text::the_label(evil), text::the_request(evil, None), text::the_request(evil, Some(2))];
-    texts.extend(taken_up.iter().map(|taken_up| text::working("job", Stage::Agent, taken_up)));
+    texts.extend(taken_up.iter().map(|taken_up| text::working("job", Stage::Agent, taken_up, None)));
     texts.push(text::waiting("job", evil, &taken_up[0]));
     texts.push(text::pull_request(&report, 7));
     texts.push(text::title(evil, 7));

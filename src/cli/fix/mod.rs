@@ -252,9 +252,12 @@ fn repository(folder: &Path) -> Result<String, String> {
 /// What an earlier run wrote there must not be taken for what this one writes.
 fn make_out(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    match std::fs::remove_dir_all(out.join("kept")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    let later = (2..).map(|number| pipeline::folder_of_attempt(out, number)).take_while(|folder| folder.is_dir());
+    for folder in later.chain([out.join("kept")]) {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md"] {
         match std::fs::remove_file(out.join(name)) {
@@ -291,6 +294,13 @@ fn tell(outcome: &Outcome, report: &Report, out: &Path) {
             after.failed + after.errors
         ));
     }
+    if report.attempts.len() > 1 {
+        for attempt in &report.attempts {
+            let how = attempt.proof.as_deref().unwrap_or(&attempt.reason);
+            let chosen = if attempt.chosen { ", the best" } else { "" };
+            print(&format!("attempt {}: {} ({how}), {} steps{chosen}", attempt.number, attempt.outcome, attempt.steps));
+        }
+    }
     print(&format!("written to {}", out.display()));
 }
 
@@ -309,6 +319,10 @@ impl Record for Watched {
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
         order::keep(&self.out, checkpoint).map_err(|error| Stop::TryAgain(Fault::Internal, format!("{}: {error}", self.out.display())))
+    }
+
+    fn attempt(&mut self, number: u32, most: u32) {
+        self.bar.attempt(number, most);
     }
 
     fn step(&mut self, trajectory: &Trajectory) {

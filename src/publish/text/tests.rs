@@ -39,11 +39,11 @@ fn every_text(words: &str) -> Vec<String> {
         commit_message(&words, 7, "https://git.example.com/o/r/issues/7", "run"),
         waiting("job", &words, &the_label(&words)),
         waiting("job", &words, &the_request(&words, None)),
-        working("job", Stage::Proving, &the_request(&words, Some(1))),
+        working("job", Stage::Proving, &the_request(&words, Some(1)), Some((2, 3))),
     ];
     texts.extend(refusals.map(|why| refusal(why, &words, &words)));
     texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report)));
-    texts.push(working("job", Stage::Agent, &the_label(&words)));
+    texts.push(working("job", Stage::Agent, &the_label(&words), None));
     texts
 }
 
