@@ -32,7 +32,8 @@ use crate::guard::{GuardedPatch, Limits};
 use crate::leaf::{Preset, Trajectory};
 use crate::model::Model;
 use crate::publish::report::Report;
-use crate::publish::{self, Destination, text};
+use crate::publish::text::{self, Proposal};
+use crate::publish::{self, Destination};
 use crate::sandbox::Sandboxes;
 use crate::store::Checkpoint;
 
@@ -263,10 +264,17 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     let branch = our_branch(work);
     let reviewers = reviewers::of(work, asked, start).await?;
     let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
-    let to =
-        Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch, reviewers: &reviewers, fallback };
-    let title = text::title(&work.text.title, work.issue);
-    let body = text::pull_request(&work.report, work.issue);
+    let to = Destination {
+        forge: asked.forge,
+        repo: asked.repo,
+        base_branch: &start.branch,
+        branch: &branch,
+        reviewers: &reviewers,
+        fallback,
+        changes_tests: text::changes_expectations(&work.report),
+    };
+    let title = text::title(&work.text.title, work.issue, &work.report);
+    let body = text::pull_request(&work.proposal(asked));
     let pull_request = publish::propose(&to, &candidate.patch, &start.mirror, &candidate.commit, &title, &body).await?;
     work.checkpoint.proposed = Some((pull_request.url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
     work.keep().await?;
@@ -301,6 +309,11 @@ impl Work<'_> {
     /// Keeps what is finished.
     pub(crate) async fn keep(&mut self) -> Result<(), Stop> {
         self.record.keep(&self.checkpoint).await
+    }
+
+    /// What the pull request tells.
+    pub(crate) fn proposal(&self, asked: &Asked<'_>) -> Proposal<'_> {
+        Proposal { report: &self.report, issue: self.issue, asked: &self.text, longest: asked.forge.longest_body() }
     }
 
     /// The attempt that goes on now, counted from 1.

@@ -33,11 +33,18 @@ async fn publish(
 ) -> Result<Outcome, Stop> {
     work.enter(Stage::Publishing).await?;
     let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
-    let to =
-        Destination { forge: asked.forge, repo: asked.repo, base_branch: &base.branch, branch: &round.branch, reviewers: &[], fallback };
-    let body = text::pull_request(&work.report, work.issue);
+    let to = Destination {
+        forge: asked.forge,
+        repo: asked.repo,
+        base_branch: &base.branch,
+        branch: &round.branch,
+        reviewers: &[],
+        fallback,
+        changes_tests: text::changes_expectations(&work.report),
+    };
+    let body = text::pull_request(&work.proposal(asked));
     let commits = (&head.base, &candidate.commit);
-    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &body).await? == Added::Moved {
+    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &work.report, &body).await? == Added::Moved {
         forget_work_on_head(work);
         work.keep().await?;
         return Err(Stop::later("somebody pushed to the branch meanwhile; the work begins again on top of that"));

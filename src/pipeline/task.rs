@@ -71,6 +71,7 @@ pub(super) fn tell_what_was_left_out(report: &mut Report, task: &TaskText) {
             why: format!("the issue held text that its page does not show ({hidden}); the model did not get it"),
         });
     }
+    report.images = task.images;
     match (task.images, task.has_words) {
         (0, _) => {}
         (images, true) => report.notes.push(format!("Images in the issue: {images}. They were not read: the model got the words alone.")),

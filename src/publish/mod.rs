@@ -26,6 +26,13 @@ pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
     description: "A machine made this change; a person must review it before it is merged",
 };
 
+/// On a pull request of ours that alters what existing tests expect.
+pub const TESTS_CHANGED: LabelSpec = LabelSpec {
+    name: "frognano-tests-changed",
+    color: "fbca04",
+    description: "This change alters what existing tests of the project expect; a person must decide whether that is right",
+};
+
 /// On an issue that has no fix of ours.
 pub const NO_FIX: LabelSpec =
     LabelSpec { name: "frognano-no-fix", color: "cfd3d7", description: "frognano-bot looked at this issue and proposes nothing" };
@@ -73,6 +80,8 @@ pub struct Destination<'a> {
     pub reviewers: &'a [String],
     /// What is done where the forge makes no drafts.
     pub fallback: DraftFallback,
+    /// The change alters what existing tests expect.
+    pub changes_tests: bool,
 }
 
 /// Pushes the commit of a guarded patch to our branch and opens the draft pull request, labelled.
@@ -110,7 +119,7 @@ pub async fn propose(
 
 /// Labels the pull request, or closes it again where the forge does not take the label: none of ours stands without.
 async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
-    match to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await {
+    match put_labels(to, number).await {
         Err(error @ ForgeError::Unavailable { .. }) => Err(error),
         Err(error) => {
             to.forge.close_pull_request(to.repo, number).await?;
@@ -118,6 +127,14 @@ async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
         }
         Ok(()) => Ok(()),
     }
+}
+
+async fn put_labels(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
+    to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
+    if to.changes_tests {
+        to.forge.label_pull_request(to.repo, number, TESTS_CHANGED).await?;
+    }
+    Ok(())
 }
 
 /// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
@@ -167,6 +184,7 @@ pub async fn add(
     mirror: &Mirror,
     (parent, commit): (&ObjectId, &ObjectId),
     number: i64,
+    report: &report::Report,
     body: &str,
 ) -> Result<Added, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing on top of what is there");
@@ -175,8 +193,9 @@ pub async fn add(
     if !mirror.push_on(&remote, parent, commit, to.branch).await? {
         return Ok(Added::Moved);
     }
-    to.forge.edit_pull_request(to.repo, number, body).await?;
-    to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
+    let title = to.forge.pull_request(to.repo, number).await?.title;
+    to.forge.edit_pull_request(to.repo, number, text::retitled(&title, report).as_deref(), body).await?;
+    put_labels(to, number).await?;
     Ok(Added::Done)
 }
 

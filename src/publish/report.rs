@@ -48,6 +48,8 @@ pub struct Report {
     pub requested_by: Option<String>,
     /// The agent's closing words: a claim, not evidence.
     pub final_message: String,
+    /// The images in the issue, none of which the model saw.
+    pub images: usize,
     /// What was left aside or ignored, for people.
     pub notes: Vec<String>,
     /// The page of the pull request.

@@ -20,7 +20,7 @@ use crate::git::Remote;
 use crate::leaf::Trajectory;
 use crate::pipeline::{self, Record, Stop, Work};
 use crate::publish::report::Report;
-use crate::publish::text;
+use crate::publish::text::{self, Proposal};
 use crate::store::Checkpoint;
 use crate::telemetry;
 
@@ -28,6 +28,9 @@ use super::progress::Bar;
 use super::{asked_to_stop, print, say, usage};
 use model::Named;
 use order::Order;
+
+/// The longest pull request that every forge takes, in characters.
+const LONGEST: usize = 65_536;
 
 /// Work on one local repository.
 #[derive(Debug, Args)]
@@ -85,7 +88,7 @@ impl Fix {
         };
         let (outcome, report) = prepared.solve_until_stopped().await;
         let out = &prepared.out;
-        if let Err(error) = write_out(out, &outcome, &report) {
+        if let Err(error) = write_out(out, &outcome, &report, &prepared.order.text) {
             say(&format!("frognano-bot: {}: can't be written: {error}", out.display()));
             return ExitCode::from(1);
         }
@@ -269,10 +272,13 @@ fn make_out(out: &Path) -> std::io::Result<()> {
 }
 
 /// The pull request is written where a patch was proposed.
-fn write_out(out: &Path, outcome: &Outcome, report: &Report) -> std::io::Result<()> {
+fn write_out(out: &Path, outcome: &Outcome, report: &Report, asked: &IssueText) -> std::io::Result<()> {
     std::fs::write(out.join("report.json"), serde_json::to_string_pretty(report).unwrap_or_default())?;
     match outcome {
-        Outcome::Proposed { .. } => std::fs::write(out.join("pull-request.md"), text::pull_request(report, 0)),
+        Outcome::Proposed { .. } => {
+            let proposal = Proposal { report, issue: 0, asked, longest: LONGEST };
+            std::fs::write(out.join("pull-request.md"), text::pull_request(&proposal))
+        }
         _ => Ok(()),
     }
 }
