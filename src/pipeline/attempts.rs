@@ -89,6 +89,7 @@ async fn one(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules) -> Result<
         Err(Stop::Outcome(outcome @ (Outcome::NoPatch { .. } | Outcome::Refused { .. }))) => Some(outcome),
         Err(Stop::Outcome(Outcome::Abandoned { detail, .. })) if number > 1 => {
             work.report = common;
+            forget_if_empty(work, number).await;
             return Ok(ControlFlow::Break(format!("A further attempt was broken off by a fault that is not the model's: {detail}")));
         }
         Err(stop) => return Err(stop),
@@ -107,6 +108,15 @@ async fn one(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules) -> Result<
     kept.forget_attempt();
     work.keep().await?;
     Ok(ControlFlow::Continue(()))
+}
+
+/// An attempt in which the agent made no step leaves no record.
+async fn forget_if_empty(work: &mut Work<'_>, number: u32) {
+    let steps = work.checkpoint.agent.as_ref().map_or(0, |agent| agent.steps);
+    work.checkpoint.forget_attempt();
+    if steps == 0 {
+        tokio::fs::remove_dir_all(folder_of_attempt(&work.folder, number)).await.ok();
+    }
 }
 
 /// The agent's work, and what the rules and the tests say of it.
