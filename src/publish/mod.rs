@@ -30,7 +30,7 @@ pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
 pub const TESTS_CHANGED: LabelSpec = LabelSpec {
     name: "frognano-tests-changed",
     color: "fbca04",
-    description: "This change alters what existing tests of the project expect; a person must decide whether that is right",
+    description: "It alters what existing tests expect; a person must decide whether that is right",
 };
 
 /// On an issue that has no fix of ours.
@@ -216,4 +216,17 @@ async fn open(to: &Destination<'_>, title: &str, body: &str) -> Result<PullReque
 /// GitHub's words for a private repository whose plan has no drafts.
 fn makes_no_drafts(message: &str) -> bool {
     message.contains("Draft pull requests are not supported")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NEEDS_HUMAN, NEEDS_REVIEW, NO_FIX, TESTS_CHANGED};
+
+    #[test]
+    fn every_forge_takes_our_labels() {
+        for label in [NEEDS_REVIEW, NO_FIX, NEEDS_HUMAN, TESTS_CHANGED] {
+            assert!(label.description.len() <= 100 && label.name.len() <= 50, "GitHub takes no more: {}", label.name);
+            assert!(label.color.len() == 6 && label.color.bytes().all(|digit| digit.is_ascii_hexdigit()), "{}", label.color);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use frognano_bot::worker::Ended;
 use serde_json::Value;
 
 use crate::crashes::{Bot, recovers};
-use crate::house::{House, Service};
+use crate::house::{BOTH, House, Service};
 
 const THREE: &str = "[run]\nattempts = 3\n";
 
@@ -191,18 +191,59 @@ async fn killed_at_any_word_to_the_model_no_attempt_that_ended_is_made_again() {
 }
 
 #[tokio::test]
-async fn another_round_makes_several_attempts_too() {
-    let script = [right(), red(), consistent()].concat();
-    let house = House::with_script_of_turns(Kind::GitHub, &script).await.set(THREE);
-    let service = house.service().await;
-    house.open_issue();
-    service.take(&house.label(1)).await;
-    service.outcome().await;
-    let number = house.pull_requests()[0].number;
-    service.take(&house.forge().write_comment(project::PATH, number, "/frognano revise\nSay more.", project::MAINTAINER).unwrap()).await;
-    crate::commands::heard(&service).await;
-    let outcome = service.outcome().await;
-    assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
-    let body = house.pull_requests()[0].body.clone();
-    assert!(body.contains("2 attempts"), "{body}");
+async fn another_round_makes_several_attempts_too_and_the_title_follows_its_proof() {
+    for kind in BOTH {
+        let script = [consistent(), red(), right()].concat();
+        let house = House::with_script_of_turns(kind, &script).await.set(THREE);
+        let service = house.service().await;
+        house.open_issue();
+        service.take(&house.label(1)).await;
+        service.outcome().await;
+        let first = house.pull_requests()[0].clone();
+        assert!(first.title.contains("[consistent] "), "{}", first.title);
+        let revise = "/frognano revise\nMend it.";
+        service.take(&house.forge().write_comment(project::PATH, first.number, revise, project::MAINTAINER).unwrap()).await;
+        crate::commands::heard(&service).await;
+        let outcome = service.outcome().await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
+        let now = house.pull_requests()[0].clone();
+        assert_eq!(now.title, first.title.replace("[consistent]", "[fixed]"));
+        assert!(house.forge().state().is_draft(&now, now.pull.as_ref().unwrap()), "{}", now.title);
+        assert!(now.body.contains("2 attempts"), "{}", now.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_what_tests_expect_is_labelled_and_said_on_top() {
+    for kind in [Kind::GitHub, Kind::GitLab] {
+        let script = [consistent(), red()].concat();
+        let settings = "[run]\nattempts = 2\nattempts_for_proof = true\n";
+        let house = House::with_script_of_turns(kind, &script).await.set(settings);
+        house.open_issue();
+        let bot = Bot::start(&house);
+        let reached = house.model.hold(2);
+        for delivery in house.label(1) {
+            assert_eq!(deliver(&delivery, &bot.door).await.unwrap(), 202);
+        }
+        reached.await.unwrap();
+        bot.kill();
+        let database = format!("sqlite://{}", house.folder.path().join("data/frognano.sqlite").display());
+        let pool = sqlx::SqlitePool::connect(&database).await.unwrap();
+        let bent =
+            "update jobs set checkpoint = replace(checkpoint, '\"changed_expectations\":[]', '\"changed_expectations\":[\"t::bent\"]')";
+        assert_eq!(sqlx::query(bent).execute(&pool).await.unwrap().rows_affected(), 1);
+        let checkpoint: String = sqlx::query_scalar("select checkpoint from jobs").fetch_one(&pool).await.unwrap();
+        assert!(checkpoint.contains("t::bent"), "{checkpoint}");
+        pool.close().await;
+        let mut bot = Bot::start(&house);
+        bot.ended.recv().await.unwrap();
+        bot.stop();
+        let [pull_request] = &house.pull_requests()[..] else { panic!("{:?}", house.said(1)) };
+        assert!(pull_request.open, "{kind:?}: {:?}", house.said(1));
+        let labels = pull_request.labels.iter().map(|label| label.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(labels, ["needs-human-review", "frognano-tests-changed"], "{kind:?}: {}", pull_request.body);
+        let top = pull_request.body.split("### ").next().unwrap();
+        assert!(top.contains("alters what an existing test") && top.contains("`t::bent`"), "{top}");
+        assert!(house.said(1)[0].contains("It alters what 1 existing test"), "{:?}", house.said(1));
+    }
 }

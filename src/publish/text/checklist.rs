@@ -31,7 +31,7 @@ pub(super) fn checklist(report: &Report) -> String {
     });
     boxes(match report.proof.as_deref() {
         Some("proved") => vec!["The proving tests test what the issue asks for".to_owned()],
-        Some("fixed") => Vec::new(),
+        Some("fixed") => vec!["What passes now and did not before tests what the issue asks for".to_owned()],
         _ => vec!["It does what the issue asks for: no test shows that, so try it".to_owned()],
     });
     let flags = report.findings.iter().filter(|finding| finding.severity == Severity::Flag);

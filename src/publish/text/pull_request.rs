@@ -60,7 +60,7 @@ pub fn pull_request(proposal: &Proposal<'_>) -> String {
 
 fn section(text: &mut String, heading: &str, content: &str) {
     if !content.trim().is_empty() {
-        write!(text, "\n## {heading}\n\n{}\n", content.trim_end()).ok();
+        write!(text, "\n### {heading}\n\n{}\n", content.trim_end()).ok();
     }
 }
 
@@ -136,6 +136,9 @@ pub(super) fn place(finding: &Finding) -> String {
 
 fn attempts(report: &Report) -> String {
     let Some(sentence) = attempts_sentence(report) else { return String::new() };
+    if report.attempts.len() == 1 {
+        return sentence;
+    }
     let mut text = format!("{sentence}\n\n| attempt | how it ended | steps | lines changed | same behaviour |\n|---:|---|---:|---:|---|\n");
     for attempt in &report.attempts {
         let chosen = if attempt.chosen { " (this one)" } else { "" };

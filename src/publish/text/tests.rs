@@ -84,7 +84,7 @@ fn every_text_fits_every_forge() {
         assert!(text.chars().count() <= longest && text.starts_with("**Unproved"), "{}", text.chars().count());
     }
     assert!(body(&many, &long, 20_000).ends_with("(cut here; the whole is in the run's record)"));
-    assert!(body(&many, &long, 1_048_576).contains("\n## Record of the run\n"), "a forge that takes more gets more");
+    assert!(body(&many, &long, 1_048_576).contains("\n### Record of the run\n"), "a forge that takes more gets more");
 }
 
 #[test]
@@ -166,7 +166,7 @@ const EVENTFUL: &str = "\
 
 > A machine made this change for #7. Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.
 
-## For the reviewer
+### For the reviewer
 
 - [ ] The issue asks for the new expectation of `t::bent`
 - [ ] The proving tests test what the issue asks for
@@ -176,7 +176,7 @@ const EVENTFUL: &str = "\
 - [ ] The change to `tests/test_a.py`, which was put back for the judgement, weakens no test
 - [ ] The whole change is read: 2 files, 6 lines added, 2 lines removed
 
-## Tests
+### Tests
 
 | tests | before | after |
 |---|---:|---:|
@@ -215,30 +215,30 @@ The tests were judged as they are at base: changes of this patch to existing tes
 
 </details>
 
-## What changed
+### What changed
 
 | file | added | removed |
 |---|---:|---:|
 | `src/a.py` | 5 | 2 |
 | `pyproject.toml` | 1 | 0 |
 
-## What the rules found
+### What the rules found
 
 To be looked at: 1
 
 - `new-dependency` `pyproject.toml`:9: attrs is new
 
-## Parts that no test notices
+### Parts that no test notices
 
 - `src/a.py`:30: without it the proving tests pass all the same
 
-## Not run, not read
+### Not run, not read
 
 - 1 test was skipped by its own mark.
 - 1 test was not the same in every run of the same code and counts for nothing.
 - 1 image in the issue: the model got the words alone.
 
-## Attempts
+### Attempts
 
 2 attempts were made; no other one agrees on the behaviour.
 
@@ -247,7 +247,7 @@ To be looked at: 1
 | 1 | refused (`tests-regressed`) | 4 | 7 | no |
 | 2 | judged `proved` (this one) | 4 | 7 | yes |
 
-## What was asked
+### What was asked
 
 <details><summary>The issue as it was when it was taken up</summary>
 
@@ -259,7 +259,7 @@ Crash
 
 </details>
 
-## What the agent says
+### What the agent says
 
 A claim, not evidence:
 
@@ -267,7 +267,7 @@ A claim, not evidence:
 Done. All tests pass.
 ```
 
-## Record of the run
+### Record of the run
 
 <details><summary>How it was made</summary>
 
@@ -321,7 +321,7 @@ fn what_was_not_measured_is_said_and_nothing_is_claimed_of_it() {
         (Tests { command: Some("pytest".to_owned()), after: Some(broken), ..Tests::default() }, "could not run: pytest is not installed"),
     ] {
         let text = body(&Report { tests, ..silent.clone() }, "t", 65_536);
-        let ours = text.split("## What the agent says").next().unwrap();
+        let ours = text.split("### What the agent says").next().unwrap();
         assert!(ours.contains(said), "{said}: {text}");
         assert!(!ours.contains("All tests pass") && ours.contains("no test shows that, so try it"), "{text}");
         assert!(ours.contains("No part of the change was taken back alone"), "{text}");
