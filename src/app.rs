@@ -255,6 +255,8 @@ pub async fn assemble(
         label: file.service.label.clone(),
         attribution: file.attribution(),
         preset: preset(file)?,
+        attempts: file.run.attempts,
+        attempts_for_proof: file.run.attempts_for_proof,
         max_recoveries: file.run.max_recoveries,
         kept: pipeline::KeepLimits::default(),
         seed: file.run.seed,

@@ -364,7 +364,7 @@ impl Default for Sandbox {
 pub struct Run {
     /// Turns of the model.
     pub max_steps: u64,
-    /// Seconds for the agent in all.
+    /// Seconds for the agent in all, over all attempts.
     pub max_seconds: u64,
     /// Generated tokens a turn.
     pub max_tokens_per_turn: u64,
@@ -378,6 +378,10 @@ pub struct Run {
     pub test_seconds: u64,
     /// The command that runs the tests, where neither the repository says it nor it can be found out.
     pub test_command: Option<String>,
+    /// How many fresh attempts a run makes at most, within `max_seconds`, while none of them is accepted.
+    pub attempts: u32,
+    /// A patch that breaks nothing and that no test proves is not accepted at once: further attempts look for one that a test proves.
+    pub attempts_for_proof: bool,
     /// How often a run goes on in a new sandbox after its own or its worker was lost, over all restarts; stops in order do not count.
     pub max_recoveries: u32,
     /// The sampling temperature.
@@ -396,6 +400,8 @@ impl Default for Run {
             retry_cut_turns: false,
             stuck_after: None,
             test_seconds: 1800,
+            attempts: 3,
+            attempts_for_proof: false,
             max_recoveries: 3,
             test_command: None,
             temperature: 0.6,

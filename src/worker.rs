@@ -65,6 +65,15 @@ pub enum Progress {
         /// The stage.
         stage: Stage,
     },
+    /// An attempt begins.
+    Attempt {
+        /// The run.
+        run: String,
+        /// Its number, from 1.
+        number: u32,
+        /// So many are made at most.
+        most: u32,
+    },
     /// The agent made a step.
     Step {
         /// The run.

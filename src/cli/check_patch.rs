@@ -111,6 +111,7 @@ async fn tightened(bench: &Bench, limits: &Limits) -> Result<Result<Limits, Stri
     };
     let floor = RunLimits {
         test_timeout: Duration::ZERO,
+        attempts: 0,
         agent_time: Duration::ZERO,
         max_steps: 0,
         stuck_after: None,

@@ -166,7 +166,7 @@ impl Demo {
 async fn label_and_watch(forge: &demo::forge::Forge, hook: &str, mut watch: Receiver<Progress>) -> Result<Outcome, String> {
     drop(forge.take_deliveries());
     let deliveries = forge.set_label(project::PATH, 1, project::LABEL, project::MAINTAINER).map_err(|error| error.to_string())?;
-    let bar = Bar::new();
+    let mut bar = Bar::new();
     let began = Instant::now();
     for delivery in &deliveries {
         let status = demo::forge::deliver(delivery, hook).await.map_err(|error| format!("the webhook was not taken: {error}"))?;
@@ -175,7 +175,7 @@ async fn label_and_watch(forge: &demo::forge::Forge, hook: &str, mut watch: Rece
         }
     }
     let answered = began.elapsed();
-    let ended = follow(&bar, &mut watch).await;
+    let ended = follow(&mut bar, &mut watch).await;
     let took = began.elapsed();
     bar.end();
     let (outcome, report) = ended?;
@@ -183,10 +183,11 @@ async fn label_and_watch(forge: &demo::forge::Forge, hook: &str, mut watch: Rece
     Ok(outcome)
 }
 
-async fn follow(bar: &Bar, watch: &mut Receiver<Progress>) -> Result<(Outcome, Report), String> {
+async fn follow(bar: &mut Bar, watch: &mut Receiver<Progress>) -> Result<(Outcome, Report), String> {
     loop {
         match watch.recv().await {
             Ok(Progress::Stage { stage, .. }) => bar.stage(stage),
+            Ok(Progress::Attempt { number, most, .. }) => bar.attempt(number, most),
             Ok(Progress::Step { step, tools, .. }) => bar.step(step, &tools),
             Ok(Progress::Ended { outcome, report, .. }) => return Ok((outcome, *report)),
             Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}

@@ -10,6 +10,7 @@ use crate::domain::Stage;
 pub(super) struct Bar {
     bar: ProgressBar,
     lines: bool,
+    attempt: Option<(u32, u32)>,
 }
 
 impl Bar {
@@ -21,12 +22,17 @@ impl Bar {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(100));
-        Self { bar, lines }
+        Self { bar, lines, attempt: None }
     }
 
     /// A stage begins.
     pub(super) fn stage(&self, stage: Stage) {
         self.tell(in_words(stage));
+    }
+
+    /// An attempt begins, of so many at most; the first goes without saying.
+    pub(super) fn attempt(&mut self, number: u32, most: u32) {
+        self.attempt = (number > 1).then_some((number, most));
     }
 
     /// The agent made a step.
@@ -36,6 +42,10 @@ impl Bar {
     }
 
     fn tell(&self, text: &str) {
+        let text = match self.attempt {
+            Some((number, most)) => &format!("attempt {number} of at most {most}: {text}"),
+            None => text,
+        };
         let before = self.bar.message();
         if before == text {
             return;

@@ -122,6 +122,7 @@ impl File {
         demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());
         let run = &self.run;
         demand(run.max_steps > 0, "[run] max_steps: at least 1".to_owned());
+        demand(run.attempts > 0, "[run] attempts: at least 1".to_owned());
         demand(run.max_seconds > 0, "[run] max_seconds: at least 1".to_owned());
         demand(run.test_seconds > 0, "[run] test_seconds: at least 1".to_owned());
         demand(

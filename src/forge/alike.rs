@@ -15,11 +15,12 @@ pub(super) async fn pull_request(http: &Http, repo: &RepoRef, number: i64) -> Re
     Ok(http.get::<PullRow>(what, &["repos", owner, name, "pulls", &number.to_string()]).await?.now(repo))
 }
 
-pub(super) async fn edit_pull_request(http: &Http, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
+pub(super) async fn edit_pull_request(http: &Http, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError> {
     let (owner, name) = owner_and_name(repo)?;
     let what = format!("editing pull request {number} of {}", repo.path);
     let path = ["repos", owner, name, "pulls", &number.to_string()];
-    http.send(&Call::new(what, Method::PATCH, &path).with(json!({"body": body}))).await.map(drop)
+    let changes = title.map_or_else(|| json!({"body": body}), |title| json!({"title": title, "body": body}));
+    http.send(&Call::new(what, Method::PATCH, &path).with(changes)).await.map(drop)
 }
 
 pub(super) async fn reviews(http: &Http, paging: Paging, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {

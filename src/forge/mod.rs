@@ -172,6 +172,8 @@ pub struct PullRequestNow {
     pub url: String,
     /// Open, neither merged nor closed.
     pub open: bool,
+    /// The title as it stands, with what makes it a draft where titles do.
+    pub title: String,
     /// The branch with the change, without `refs/heads/`; none where it is one of another repository.
     pub head: Option<String>,
     /// The branch it is for, without `refs/heads/`.
@@ -280,6 +282,10 @@ pub struct CommitStatus {
 /// What we ask of a forge. One implementation serves one configured entry.
 #[async_trait]
 pub trait Forge: Send + Sync {
+    /// The longest body of a pull request, in characters.
+    fn longest_body(&self) -> usize {
+        65_536
+    }
     /// The account that our token belongs to.
     async fn myself(&self) -> Result<Actor, ForgeError>;
     /// The repository now, at its present path: it may have been renamed.
@@ -349,7 +355,7 @@ pub trait Forge: Send + Sync {
     /// The pull request now, open or not.
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError>;
     /// Replaces the text of a pull request of ours.
-    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError>;
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError>;
     /// All reviews of a pull request, oldest first.
     async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError>;
     /// What a review says of single lines.

@@ -316,6 +316,7 @@ impl PullRow {
             number: self.number,
             open: self.state == "open",
             url: self.html_url,
+            title: self.title,
             head: is_own.then_some(self.head.name),
             base: self.base.map(|base| base.name).unwrap_or_default(),
         }

@@ -3,7 +3,7 @@
 use crate::domain::{Attribution, BlobMode, ChangedFile, ObjectId, RunId};
 
 use super::GitError;
-use super::mirror::{Mirror, judged_reference, run_reference};
+use super::mirror::{Mirror, attempt_reference, judged_reference};
 
 /// What a commit of ours says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,19 +17,21 @@ pub struct CommitMessage {
 }
 
 impl Mirror {
-    /// Puts changed files on `base` as one commit of the mirror, under the run's own reference.
+    /// Puts changed files on `base` as one commit of the mirror, under a reference of the run's attempt (from 1): the commits of its other
+    /// attempts stay.
     ///
     /// # Errors
     /// [`GitError::Unacceptable`] when git refuses a path.
     pub async fn commit(
         &self,
-        run: &RunId,
+        (run, attempt): (&RunId, u32),
         base: &ObjectId,
         changed: &[ChangedFile],
         message: &CommitMessage,
     ) -> Result<ObjectId, GitError> {
-        self.forget(run).await;
-        self.commit_at(&run_reference(run), base, changed, message).await
+        let reference = attempt_reference(run, attempt);
+        self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
+        self.commit_at(&reference, base, changed, message).await
     }
 
     /// The same under a reference for the judge alone (the patched tree with the tests of base put back).

@@ -273,7 +273,9 @@ impl Mirror {
 
     /// Forgets the run's own references; their objects go with [`Mirrors::tidy`].
     pub async fn forget(&self, run: &RunId) {
-        for reference in [run_reference(run), judged_reference(run)] {
+        let later = self.git.run(&self.folder, &["for-each-ref", "--format=%(refname)", &later_attempts(run)]).await.unwrap_or_default();
+        let later = String::from_utf8_lossy(&later).lines().map(str::to_owned).collect::<Vec<_>>();
+        for reference in later.into_iter().chain([run_reference(run), judged_reference(run)]) {
             self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
         }
     }
@@ -283,8 +285,16 @@ pub(super) fn judged_reference(run: &RunId) -> String {
     format!("refs/frognano-judged/{run}")
 }
 
-pub(super) fn run_reference(run: &RunId) -> String {
+fn run_reference(run: &RunId) -> String {
     format!("refs/frognano/{run}")
+}
+
+fn later_attempts(run: &RunId) -> String {
+    format!("refs/frognano-attempts/{run}/")
+}
+
+pub(super) fn attempt_reference(run: &RunId, attempt: u32) -> String {
+    if attempt == 1 { run_reference(run) } else { format!("{}{attempt}", later_attempts(run)) }
 }
 
 fn unreachable_remote(said: &str) -> GitError {

@@ -51,6 +51,22 @@ pub struct Preset {
     pub tokenizer: Option<Tokenizer>,
 }
 
+impl Preset {
+    /// The budgets in one line, for people; the evaluated one is named.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let as_evaluated = Self { tokenizer: self.tokenizer.clone(), ..Self::default() };
+        let evaluated = if *self == as_evaluated { " (as evaluated)" } else { "" };
+        format!(
+            "{} steps, {} s, {} tokens a turn, {} tokens of context{evaluated}",
+            self.max_steps,
+            self.max_time.as_secs(),
+            self.max_tokens_per_turn,
+            self.max_context_tokens
+        )
+    }
+}
+
 impl Default for Preset {
     fn default() -> Self {
         Self {

@@ -1,25 +1,24 @@
 //! The agent's work in its sandbox, and the commit that it becomes.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{ChangedFile, ExitReason, Fault, Finding, NoPatch, ObjectId, Severity, Stage};
+use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, ObjectId, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
-use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Task, TaskText, Trajectory, With};
-use crate::publish::report::Report;
+use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Trajectory, With};
 use crate::publish::{endings, text};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
 
 use super::keep::{self, Differences, Found, Keeper, NotKept, Opening, Resumable};
-use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed};
+use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed, task};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
-    tell_what_was_left_out(&mut work.report, &leaf::task_text(&work.text));
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
@@ -66,10 +65,7 @@ struct Lost {
 
 impl AgentRun {
     fn begin(work: &Work<'_>, folder: PathBuf) -> Self {
-        let task = leaf::task_text(&work.text);
-        let id = work.run.0.clone();
-        let trajectory =
-            Trajectory::begin(Task { trajectory_id: id.clone(), instance_id: id, seed: work.parts.settings.seed, text: task.text });
+        let trajectory = Trajectory::begin(task::of(work));
         Self { folder, trajectory, differences: Differences::new(), has_ended: false, recovery: None }
     }
 
@@ -213,6 +209,8 @@ impl AgentRun {
             exit_reason: trajectory.exit_reason.map_or("unknown", ExitReason::name).to_owned(),
             steps: trajectory.steps.len() as u64,
             final_message: trajectory.final_message.clone(),
+            elapsed_ms: u64::try_from(Duration::try_from_secs_f64(trajectory.elapsed_sec).unwrap_or_default().as_millis())
+                .unwrap_or(u64::MAX),
         });
         tell_of_agent(work);
         for recovery in &trajectory.frognano.recoveries {
@@ -274,30 +272,6 @@ async fn write_trajectory(folder: &Path, trajectory: &Trajectory) -> Result<(), 
     tokio::fs::write(&file, text).await.map_err(|error| Stop::disk(&file, &error))
 }
 
-/// What a reader of the issue does not see, or sees and the model does not: the reviewer must know both.
-fn tell_what_was_left_out(report: &mut Report, task: &TaskText) {
-    if task.had_hidden_text() {
-        let hidden = format!("{} hidden comments and {} invisible characters", task.hidden_comments, task.hidden_characters);
-        report.findings.push(Finding {
-            rule: "issue-hidden-text".to_owned(),
-            severity: Severity::Flag,
-            path: String::new(),
-            line: None,
-            why: format!("the issue held text that its page does not show ({hidden}); the model did not get it"),
-        });
-    }
-    match (task.images, task.has_words) {
-        (0, _) => {}
-        (images, true) => report.notes.push(format!("Images in the issue: {images}. They were not read: the model got the words alone.")),
-        (images, false) => report.notes.push(format!(
-            "The issue's description has no words, only images: {images}. They were not read: the model got the title alone."
-        )),
-    }
-    if task.cut_characters > 0 {
-        report.notes.push(format!("The issue is long: {} characters from its middle were not given to the model.", task.cut_characters));
-    }
-}
-
 fn nothing(exit_reason: Option<ExitReason>) -> Stop {
     let ending = exit_reason.unwrap_or(ExitReason::Agent);
     let reason = match ending {
@@ -330,7 +304,7 @@ pub(super) async fn commit_files(work: &Work<'_>, start: &Start, changed: &[Chan
     {
         return Ok(commit);
     }
-    let commit = start.mirror.commit(&work.run, &start.base, changed, &message(work)).await?;
+    let commit = start.mirror.commit((&work.run, work.attempt()), &start.base, changed, &message(work)).await?;
     let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
     if made == changed { Ok(commit) } else { Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw")) }
 }

@@ -60,8 +60,8 @@ async fn from(work: &mut Work<'_>, mirror: &Mirror, base: ObjectId, branch: &str
     let start = at(work, mirror, base.clone(), branch).await?;
     if work.checkpoint.base.as_ref() != Some(&base) {
         // What an earlier run finished is about another commit.
-        let kept = &mut work.checkpoint;
-        (kept.tests_before, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
+        work.checkpoint.tests_before = None;
+        work.checkpoint.forget_attempts();
     }
     work.checkpoint.base = Some(base.clone());
     work.checkpoint.default_branch = Some(branch.to_owned());

@@ -6,6 +6,7 @@
 mod admit;
 mod agent;
 mod allowed;
+mod attempts;
 mod changes;
 mod clone;
 mod judge;
@@ -14,6 +15,7 @@ mod reviewers;
 mod round;
 mod sandboxed;
 mod stop;
+mod task;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ use crate::guard::{GuardedPatch, Limits};
 use crate::leaf::{Preset, Trajectory};
 use crate::model::Model;
 use crate::publish::report::Report;
-use crate::publish::{self, Destination, Place, PublishError, text};
+use crate::publish::text::{self, Proposal};
+use crate::publish::{self, Destination, Place, PublishError};
 use crate::sandbox::Sandboxes;
 use crate::store::{Checkpoint, Store};
 
@@ -89,11 +92,15 @@ pub struct Settings {
     pub attribution: Attribution,
     /// The budgets of the agent.
     pub preset: Preset,
+    /// How many fresh attempts a run makes at most.
+    pub attempts: u32,
+    /// Whether a patch that breaks nothing and proves nothing is followed by another attempt.
+    pub attempts_for_proof: bool,
     /// How often a run goes on in a new sandbox after its own or its worker was lost, over all restarts; stops in order do not count.
     pub max_recoveries: u32,
     /// What is too much to be kept after a step.
     pub kept: KeepLimits,
-    /// The seed sent with each request of the agent.
+    /// The seed sent with each request of the agent's first attempt; each further attempt has another.
     pub seed: Option<u64>,
     /// The longest that the project's tests may take.
     pub test_time: Duration,
@@ -134,6 +141,8 @@ pub trait Record: Send + Sync {
     async fn enter(&mut self, stage: Stage) -> Result<(), Stop>;
     /// Something is finished.
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop>;
+    /// An attempt begins, counted from 1, of so many at most.
+    fn attempt(&mut self, _number: u32, _most: u32) {}
     /// The agent made a step.
     fn step(&mut self, trajectory: &Trajectory);
 }
@@ -240,25 +249,27 @@ pub async fn greet(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, St
 pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, Stop> {
     let rules = judge::rules(work, start).await?;
     judge::tests_before(work, start, &rules).await?;
-    let changed = agent::changed_files(work, start, &rules.preset).await?;
-    let patch = match judge::guard(start, &rules, changed).await? {
-        Ok(patch) => patch,
-        Err(findings) => return Err(judge::refuse(work, findings)),
-    };
-    judge::weigh(work, patch.flags().to_vec())?;
-    let candidate = agent::commit(work, start, patch).await?;
-    judge::tests_after(work, start, &rules, &candidate).await?;
-    judge::weigh_tests(work, judge::verdict(work))?;
-    Ok(candidate)
+    attempts::best(work, &attempts::Ground { base: start, head: None }, &rules).await
 }
 
-/// The commit of a run and how many turns the model's server answered in it, where it was broken off in this folder and can be gone on with.
+/// The commit of a run and how many turns the model's server answered in all its attempts, where it was broken off in this folder and can be
+/// gone on with.
 #[must_use]
 pub fn kept_run(folder: &Path) -> Option<(ObjectId, usize)> {
-    match keep::find(folder, None) {
-        keep::Found::Run(kept) => Some((ObjectId::parse(&kept.base)?, kept.trajectory.answered())),
+    let kept = |folder: &Path| match keep::find(folder, None) {
+        keep::Found::Run(kept) => Some(kept),
         keep::Found::Nothing | keep::Found::Refused { .. } => None,
-    }
+    };
+    let first = kept(folder)?;
+    let later = (2..).map_while(|number| kept(&folder_of_attempt(folder, number)));
+    let answered = first.trajectory.answered() + later.map(|kept| kept.trajectory.answered()).sum::<usize>();
+    Some((ObjectId::parse(&first.base)?, answered))
+}
+
+/// Where an attempt, counted from 1, keeps its record: the first in the run's own folder, each further one below it.
+#[must_use]
+pub fn folder_of_attempt(run: &Path, number: u32) -> PathBuf {
+    if number == 1 { run.to_path_buf() } else { run.join(format!("attempt-{number}")) }
 }
 
 /// Fetches the commit that a run of a local repository starts from.
@@ -274,10 +285,17 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     let branch = our_branch(work);
     let reviewers = reviewers::of(work, asked, start).await?;
     let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
-    let to =
-        Destination { forge: asked.forge, repo: asked.repo, base_branch: &start.branch, branch: &branch, reviewers: &reviewers, fallback };
-    let title = text::title(&work.text.title, work.issue);
-    let body = text::pull_request(&work.report, work.issue);
+    let to = Destination {
+        forge: asked.forge,
+        repo: asked.repo,
+        base_branch: &start.branch,
+        branch: &branch,
+        reviewers: &reviewers,
+        fallback,
+        changes_tests: text::changes_expectations(&work.report),
+    };
+    let title = text::title(&work.text.title, work.issue, &work.report);
+    let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
     work.checkpoint.pushing = true;
     work.keep().await?;
@@ -324,9 +342,20 @@ impl Work<'_> {
         self.record.keep(&self.checkpoint).await
     }
 
-    /// The folder of this run's record, made when it is missing.
+    /// What the pull request tells.
+    pub(crate) fn proposal(&self, asked: &Asked<'_>) -> Proposal<'_> {
+        Proposal { report: &self.report, issue: self.issue, asked: &self.text, longest: asked.forge.longest_body() }
+    }
+
+    /// The attempt that goes on now, counted from 1.
+    pub(crate) fn attempt(&self) -> u32 {
+        u32::try_from(self.checkpoint.tried.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// The folder of this attempt's record, made when it is missing.
     pub(crate) async fn folder(&self) -> Result<PathBuf, Stop> {
-        tokio::fs::create_dir_all(&self.folder).await.map_err(|error| Stop::disk(&self.folder, &error))?;
-        Ok(self.folder.clone())
+        let folder = folder_of_attempt(&self.folder, self.attempt());
+        tokio::fs::create_dir_all(&folder).await.map_err(|error| Stop::disk(&folder, &error))?;
+        Ok(folder)
     }
 }

@@ -7,7 +7,8 @@ use crate::domain::{Fault, ObjectId, Outcome, Round, Stage};
 use crate::git::{GitError, Mirrors};
 use crate::publish::{self, Added, Destination, PublishError, text};
 
-use super::{Asked, Candidate, Start, Stop, Work, admit, agent, changes, clone, judge};
+use super::attempts::{self, Ground};
+use super::{Asked, Candidate, Start, Stop, Work, admit, clone, judge};
 
 /// The way of such a round, from its admission on.
 pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<Outcome, Stop> {
@@ -20,19 +21,7 @@ pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round)
 async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Candidate, Stop> {
     let rules = judge::rules(work, base).await?;
     judge::tests_before(work, base, &rules).await?;
-    let changed = agent::changed_files(work, head, &rules.preset).await?;
-    let commit = agent::commit_files(work, head, &changed).await?;
-    let whole = changes::between(&base.mirror, &base.tree, &base.mirror.tree(&commit).await?).await?;
-    let patch = match judge::guard(base, &rules, whole).await? {
-        Ok(patch) => patch,
-        Err(findings) => return Err(judge::refuse(work, findings)),
-    };
-    judge::weigh(work, patch.flags().to_vec())?;
-    agent::keep_candidate(work, base, &commit).await?;
-    let candidate = Candidate { patch, commit };
-    judge::tests_after(work, base, &rules, &candidate).await?;
-    judge::weigh_tests(work, judge::verdict(work))?;
-    Ok(candidate)
+    attempts::best(work, &Ground { base, head: Some(head) }, &rules).await
 }
 
 async fn publish(
@@ -44,12 +33,19 @@ async fn publish(
 ) -> Result<Outcome, Stop> {
     work.enter(Stage::Publishing).await?;
     let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
-    let to =
-        Destination { forge: asked.forge, repo: asked.repo, base_branch: &base.branch, branch: &round.branch, reviewers: &[], fallback };
-    let body = text::pull_request(&work.report, work.issue);
+    let to = Destination {
+        forge: asked.forge,
+        repo: asked.repo,
+        base_branch: &base.branch,
+        branch: &round.branch,
+        reviewers: &[],
+        fallback,
+        changes_tests: text::changes_expectations(&work.report),
+    };
+    let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
     let commits = (&head.base, &candidate.commit);
-    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &body).await? == Added::Moved {
+    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &work.report, &body).await? == Added::Moved {
         forget_work_on_head(work);
         work.keep().await?;
         return Err(Stop::later("somebody pushed to the branch meanwhile; the work begins again on top of that"));
@@ -104,6 +100,6 @@ async fn fix(work: &mut Work<'_>, base: ObjectId, head: ObjectId, branch: &str) 
 }
 
 fn forget_work_on_head(work: &mut Work<'_>) {
-    let kept = &mut work.checkpoint;
-    (kept.head, kept.agent, kept.candidate, kept.tests_after) = (None, None, None, None);
+    work.checkpoint.head = None;
+    work.checkpoint.forget_attempts();
 }

@@ -8,8 +8,10 @@ use crate::domain::without_hidden;
 
 /// Stands between two characters that together would act, and before what would act at the start of a line. Nobody sees it.
 const GAP: char = '\u{200b}';
-/// The longest text that every forge takes has 65,536 characters (GitHub's); what is longer than this is cut.
-const LONGEST: usize = 60_000;
+/// The longest text that every forge takes, in characters (GitHub's).
+const EVERYWHERE: usize = 65_536;
+/// So many characters are left for what closes a cut text, and for how forges count.
+const ROOM_FOR_AN_END: usize = 5_536;
 /// The longest title that every forge takes has 255 characters, our own words and each forge's draft prefix included.
 const LONGEST_SUBJECT: usize = 200;
 /// A cut falls back to the end of a line, in bytes, unless the line is longer than this.
@@ -51,7 +53,7 @@ pub fn cell(words: &str) -> String {
 pub fn fenced(words: &str) -> String {
     let (words, _) = without_hidden(&words.replace("\r\n", "\n"));
     let words = words.chars().take(4000).collect::<String>();
-    let lines = words.lines().flat_map(|line| wrapped(line).lines().map(str::to_owned).collect::<Vec<_>>());
+    let lines = words.lines().flat_map(|line| wrapped(line).split('\n').map(str::to_owned).collect::<Vec<_>>());
     let words = lines.map(|line| led(apart(&line, true, GAP), |line| line.trim_start().starts_with('/'))).collect::<Vec<_>>().join("\n");
     let fence = fence_for(&words);
     format!("{fence}text\n{words}\n{fence}")
@@ -64,13 +66,21 @@ pub fn subject(words: &str) -> String {
     line.trim_start_matches(['/', ' ']).chars().take(120).collect::<String>().trim_end().to_owned()
 }
 
-/// A text of ours, cut where it is longer than every forge takes, at the end of a line where one is near; what is open there is closed, and a sentence says it.
+/// A text of ours, cut where it is longer than every forge takes.
 #[must_use]
 pub fn cut(text: String) -> String {
-    if text.chars().count() <= LONGEST {
+    cut_to(text, EVERYWHERE)
+}
+
+/// A text of ours that is no longer than `longest` characters: cut from its end, at the end of a line where one is near; what is open there is
+/// closed, and a sentence says it.
+#[must_use]
+pub fn cut_to(text: String, longest: usize) -> String {
+    let longest = longest.saturating_sub(ROOM_FOR_AN_END);
+    if text.chars().count() <= longest {
         return text;
     }
-    let kept = text.chars().take(LONGEST).collect::<String>();
+    let kept = text.chars().take(longest).collect::<String>();
     let kept = kept.rfind('\n').filter(|at| kept.len() - at < LONGEST_LAST_LINE).map_or(kept.as_str(), |at| &kept[..at]);
     format!("{kept}{}{CUT}", closing(kept))
 }

@@ -32,6 +32,13 @@ pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
     description: "A machine made this change; a person must review it before it is merged",
 };
 
+/// On a pull request of ours that alters what existing tests expect.
+pub const TESTS_CHANGED: LabelSpec = LabelSpec {
+    name: "frognano-tests-changed",
+    color: "fbca04",
+    description: "It alters what existing tests expect; a person must decide whether that is right",
+};
+
 /// On an issue that has no fix of ours.
 pub const NO_FIX: LabelSpec =
     LabelSpec { name: "frognano-no-fix", color: "cfd3d7", description: "frognano-bot looked at this issue and proposes nothing" };
@@ -79,6 +86,8 @@ pub struct Destination<'a> {
     pub reviewers: &'a [String],
     /// What is done where the forge makes no drafts.
     pub fallback: DraftFallback,
+    /// The change alters what existing tests expect.
+    pub changes_tests: bool,
 }
 
 /// Pushes the commit of a guarded patch to our branch.
@@ -123,7 +132,7 @@ pub async fn present(to: &Destination<'_>, pull_request: &PullRequest) -> Result
 
 /// Labels the pull request, or closes it again where the forge does not take the label: none of ours stands without.
 async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
-    match to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await {
+    match put_labels(to, number).await {
         Err(error @ ForgeError::Unavailable { .. }) => Err(error),
         Err(error) => {
             to.forge.close_pull_request(to.repo, number).await?;
@@ -131,6 +140,14 @@ async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
         }
         Ok(()) => Ok(()),
     }
+}
+
+async fn put_labels(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
+    to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
+    if to.changes_tests {
+        to.forge.label_pull_request(to.repo, number, TESTS_CHANGED).await?;
+    }
+    Ok(())
 }
 
 /// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
@@ -180,6 +197,7 @@ pub async fn add(
     mirror: &Mirror,
     (parent, commit): (&ObjectId, &ObjectId),
     number: i64,
+    report: &report::Report,
     body: &str,
 ) -> Result<Added, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing on top of what is there");
@@ -187,8 +205,9 @@ pub async fn add(
     if !with_access(to.forge, to.repo, &push).await? {
         return Ok(Added::Moved);
     }
-    to.forge.edit_pull_request(to.repo, number, body).await?;
-    to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
+    let title = to.forge.pull_request(to.repo, number).await?.title;
+    to.forge.edit_pull_request(to.repo, number, text::retitled(&title, report).as_deref(), body).await?;
+    put_labels(to, number).await?;
     Ok(Added::Done)
 }
 
@@ -209,4 +228,17 @@ async fn open_new(to: &Destination<'_>, title: &str, body: &str) -> Result<PullR
 /// GitHub's words for a private repository whose plan has no drafts.
 fn makes_no_drafts(message: &str) -> bool {
     message.contains("Draft pull requests are not supported")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NEEDS_HUMAN, NEEDS_REVIEW, NO_FIX, TESTS_CHANGED};
+
+    #[test]
+    fn every_forge_takes_our_labels() {
+        for label in [NEEDS_REVIEW, NO_FIX, NEEDS_HUMAN, TESTS_CHANGED] {
+            assert!(label.description.len() <= 100 && label.name.len() <= 50, "GitHub takes no more: {}", label.name);
+            assert!(label.color.len() == 6 && label.color.bytes().all(|digit| digit.is_ascii_hexdigit()), "{}", label.color);
+        }
+    }
 }

@@ -32,6 +32,10 @@ pub struct Report {
     pub comparison: Option<Comparison>,
     /// The facts behind the proof.
     pub evidence: Evidence,
+    /// The attempts, of which this report is about the chosen one.
+    pub attempts: Vec<AttemptTold>,
+    /// The budgets of the agent, in one line.
+    pub preset: String,
     /// What was tried against the sandbox's walls.
     pub sandbox: Option<serde_json::Value>,
     /// The paths that the patch touches: path, lines added, lines removed.
@@ -44,12 +48,36 @@ pub struct Report {
     pub requested_by: Option<String>,
     /// The agent's closing words: a claim, not evidence.
     pub final_message: String,
+    /// The images in the issue, none of which the model saw.
+    pub images: usize,
     /// What was left aside or ignored, for people.
     pub notes: Vec<String>,
     /// The page of the pull request.
     pub pull_request: Option<String>,
     /// How long each stage took, in milliseconds.
     pub stage_ms: Vec<(String, u64)>,
+}
+
+/// An attempt in short.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AttemptTold {
+    /// Counts from 1.
+    pub number: u32,
+    /// `accepted` for one that may be proposed, else the outcome's stable name.
+    pub outcome: String,
+    /// The reason's stable name; empty for one that may be proposed.
+    pub reason: String,
+    /// What the tests prove of it; null for one that may not be proposed.
+    pub proof: Option<String>,
+    /// The number of the agent's steps.
+    pub steps: u64,
+    /// The lines that it adds and removes, together.
+    pub lines: u64,
+    /// Its patch is the chosen one's, or every test says the same after it.
+    pub agrees: bool,
+    /// It is the one that is proposed, or that the outcome is about.
+    pub chosen: bool,
 }
 
 /// The project's tests before and after.

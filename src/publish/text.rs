@@ -5,11 +5,22 @@
 
 use std::fmt::Write as _;
 
-use crate::domain::{Finding, Outcome, Refusal, Round, Severity, Stage};
+use crate::domain::{Outcome, Refusal, Round, Severity, Stage};
+
+mod checklist;
+mod facts;
+mod pull_request;
+mod tests_table;
 
 use super::endings;
-use super::inert::{self, cell, code, cut, fenced, inert};
-use super::report::{Report, Told};
+use super::inert::{self, code, cut, fenced, inert};
+use super::report::Report;
+
+pub use facts::changes_expectations;
+pub use pull_request::{Proposal, pull_request};
+
+use facts::{attempts_sentence, changed_expectations, ending_of, proof_sentence};
+use pull_request::findings;
 
 /// What the hidden line of every status comment begins with.
 pub const MARKER: &str = "<!-- frognano-bot job ";
@@ -41,9 +52,9 @@ pub fn the_request(login: &str, round: Option<i64>) -> String {
     }
 }
 
-/// The status comment while the work goes on. `taken_up` is what it began with.
+/// The status comment while the work goes on. `taken_up` is what it began with; `attempt` the one that goes on, and how many there may be.
 #[must_use]
-pub fn working(job: &str, stage: Stage, taken_up: &str) -> String {
+pub fn working(job: &str, stage: Stage, taken_up: &str, attempt: Option<(u32, u32)>) -> String {
     let now = match stage {
         Stage::Queued => "in the queue",
         Stage::Admitting => "reading the issue and checking who asked",
@@ -56,7 +67,11 @@ pub fn working(job: &str, stage: Stage, taken_up: &str) -> String {
         Stage::Publishing => "pushing the change to the draft pull request",
         Stage::Done => "done",
     };
-    format!("{}\n**frognano-bot** took up {taken_up}.\n\nNow: {now}.", marker(job))
+    let attempt = match attempt {
+        Some((number @ 2.., most)) if stage < Stage::Publishing => format!(" (attempt {number} of at most {most})"),
+        _ => String::new(),
+    };
+    format!("{}\n**frognano-bot** took up {taken_up}.\n\nNow: {now}{attempt}.", marker(job))
 }
 
 /// The status comment while the forge or its git does not answer as it should.
@@ -77,8 +92,9 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
         Outcome::Proposed { url } => {
             write!(
                 text,
-                "**frognano-bot** opened a draft pull request: {url}\n\n{}\n\nA person must review it before it is merged.",
-                proof_sentence(report)
+                "**frognano-bot** opened a draft pull request: {url}\n\n{}\n\n{}A person must review it before it is merged.",
+                proof_sentence(report),
+                in_short(report)
             )
             .ok();
         }
@@ -87,7 +103,10 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
         }
         Outcome::Refused { reason, detail } => {
             write!(text, "**frognano-bot** proposes nothing here (`{}`): {}", code(reason), inert(detail)).ok();
-            findings(&mut text, &report.findings, Some(Severity::Refuse));
+            let refused = report.findings.iter().filter(|finding| finding.severity == Severity::Refuse).cloned().collect::<Vec<_>>();
+            if !refused.is_empty() {
+                write!(text, "\n\n**What the rules found**\n\n{}", findings(&refused).trim_end()).ok();
+            }
         }
         Outcome::Cancelled { by } => {
             write!(text, "**frognano-bot** stopped: {}.", inert(by)).ok();
@@ -106,6 +125,12 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
         let reason = report.exit_reason.as_deref().unwrap_or("unknown");
         write!(text, "\n\nThe agent made {}{} (`{}`).", count(report.steps, "step"), endings::after_steps(reason), code(reason)).ok();
         claim(&mut text, &report.final_message);
+    }
+    if report.attempts.len() > 1 && !matches!(outcome, Outcome::Proposed { .. }) {
+        write!(text, "\n\n{} attempts were made; what is said here is of the one that came the furthest:\n", report.attempts.len()).ok();
+        for attempt in &report.attempts {
+            write!(text, "\n- attempt {}: {}, {}", attempt.number, ending_of(attempt), count(attempt.steps, "step")).ok();
+        }
     }
     for note in &report.notes {
         write!(text, "\n\n{}", inert(note)).ok();
@@ -147,10 +172,49 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
     }
 }
 
-/// The title of the pull request, without any draft prefix.
+/// The rest of the facts in a few sentences, with an empty line behind it; empty where there are none.
+fn in_short(report: &Report) -> String {
+    let mut sentences = Vec::new();
+    match changed_expectations(report).len() {
+        0 => {}
+        changed => sentences.push(format!("It alters what {} of the project expects.", count(changed as u64, "existing test"))),
+    }
+    let flags = report.findings.iter().filter(|finding| finding.severity == Severity::Flag).count();
+    if flags > 0 {
+        sentences.push(format!("The rules found {} to be looked at.", count(flags as u64, "thing")));
+    }
+    if report.attempts.len() > 1 {
+        sentences.extend(attempts_sentence(report));
+    }
+    if sentences.is_empty() { String::new() } else { format!("{}\n\n", sentences.join(" ")) }
+}
+
+fn claim(text: &mut String, words: &str) {
+    if !words.trim().is_empty() {
+        write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{}\n", fenced(words.trim())).ok();
+    }
+}
+
+/// What a title says of a proof.
+const PROOFS: [&str; 4] = ["proved", "fixed", "consistent", "unproved"];
+
+/// The title of the pull request, without any draft prefix: what is proved, the issue's title and number.
 #[must_use]
-pub fn title(issue_title: &str, number: i64) -> String {
-    format!("{} (#{number})", or_number(inert::title(issue_title), number))
+pub fn title(issue_title: &str, number: i64, report: &Report) -> String {
+    format!("[{}] {} (#{number})", proof_of(report), or_number(inert::title(issue_title), number))
+}
+
+/// The title of an open pull request of ours with what is proved now; none where it says that, or where a person took our word out of it.
+#[must_use]
+pub fn retitled(title: &str, report: &Report) -> Option<String> {
+    let now = format!("[{}] ", proof_of(report));
+    let (at, was) = PROOFS.iter().filter_map(|proof| title.find(&format!("[{proof}] ")).map(|at| (at, proof.len() + 3))).min()?;
+    let made = format!("{}{now}{}", &title[..at], &title[at + was..]);
+    (made != title).then_some(made)
+}
+
+fn proof_of(report: &Report) -> &'static str {
+    PROOFS.into_iter().find(|proof| report.proof.as_deref() == Some(*proof)).unwrap_or("unproved")
 }
 
 /// The message of our commit.
@@ -166,152 +230,6 @@ pub fn commit_message(issue_title: &str, number: i64, issue_url: &str, run: &str
 
 fn or_number(line: String, number: i64) -> String {
     if line.is_empty() { format!("issue {number}") } else { line }
-}
-
-/// The text of the pull request: facts first, the model's words last and quoted. The number 0 stands for an issue of no forge.
-#[must_use]
-pub fn pull_request(report: &Report, number: i64) -> String {
-    let mut text = String::new();
-    let issue = if number == 0 { String::new() } else { format!(" for #{number}") };
-    writeln!(text, "> **A machine made this change{issue}.** Code has judged it; no person has read it yet. It stays a draft until somebody reviews it.\n").ok();
-    writeln!(text, "**{}**\n", proof_sentence(report)).ok();
-    tests(&mut text, report);
-    text.push_str("\n| file | added | removed |\n|---|---:|---:|\n");
-    for (path, added, removed) in &report.files {
-        writeln!(text, "| {} | {added} | {removed} |", cell(path)).ok();
-    }
-    findings(&mut text, &report.findings, None);
-    claim(&mut text, &report.final_message);
-    record(&mut text, report);
-    cut(text)
-}
-
-fn proof_sentence(report: &Report) -> String {
-    let comparison = report.comparison.clone().unwrap_or_default();
-    match report.proof.as_deref() {
-        Some("fixed") if comparison.fixed.is_empty() => "Fixed: the tests failed before and pass now.".to_owned(),
-        Some("fixed") if comparison.fixed.len() == 1 => {
-            "Fixed: 1 test that failed before passes now, and none that passed before fails.".to_owned()
-        }
-        Some("fixed") => format!("Fixed: {} tests that failed before pass now, and none that passed before fails.", comparison.fixed.len()),
-        Some("consistent") => "Consistent: everything that passed before passes still; no test proves the fix.".to_owned(),
-        _ => "Unproved: no test result speaks for this change.".to_owned(),
-    }
-}
-
-fn tests(text: &mut String, report: &Report) {
-    let Some(command) = &report.tests.command else {
-        text.push_str("No way to run this project's tests was found, so none ran.\n");
-        return;
-    };
-    writeln!(text, "| tests | before | after |\n|---|---:|---:|").ok();
-    let (before, after) = (report.tests.before.clone().unwrap_or_default(), report.tests.after.clone().unwrap_or_default());
-    if before.per_test || after.per_test {
-        for (name, count) in [
-            ("passed", (|told: &Told| told.passed) as fn(&Told) -> usize),
-            ("failed", |told| told.failed),
-            ("errors", |told| told.errors),
-            ("skipped", |told| told.skipped),
-        ] {
-            writeln!(text, "| {name} | {} | {} |", number(&before, count), number(&after, count)).ok();
-        }
-    }
-    writeln!(text, "| exit status | {} | {} |", exit(&before), exit(&after)).ok();
-    writeln!(text, "| time | {:.2} s | {:.2} s |\n", seconds(&before), seconds(&after)).ok();
-    writeln!(text, "Run as `{}` ({}).", code(command), inert(report.tests.why.as_deref().unwrap_or("configured").trim_end_matches('.')))
-        .ok();
-    if let Some(why) = after.unavailable.as_ref().or(before.unavailable.as_ref()) {
-        writeln!(text, "The tests could not run: {}.", inert(why)).ok();
-    }
-    if !report.tests.restored.is_empty() {
-        text.push_str(
-            "The tests were judged as they are at base: changes of this patch to existing tests were put back for the judgement.\n",
-        );
-    }
-    let comparison = report.comparison.clone().unwrap_or_default();
-    names(text, "Pass now and did not before", &comparison.fixed);
-    names(text, "New and passing", &comparison.added);
-    names(text, "Not passing, before and after", &comparison.still_failing);
-}
-
-fn number(told: &Told, count: fn(&Told) -> usize) -> String {
-    if told.per_test { count(told).to_string() } else { "?".to_owned() }
-}
-
-fn exit(told: &Told) -> String {
-    match (told.timed_out, told.exit_code) {
-        (true, _) => "stopped for time".to_owned(),
-        (false, Some(code)) => code.to_string(),
-        (false, None) => "did not run".to_owned(),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a duration for people, to a hundredth of a second")]
-fn seconds(told: &Told) -> f64 {
-    told.duration_ms as f64 / 1000.0
-}
-
-fn names(text: &mut String, heading: &str, names: &[String]) {
-    const SHOWN: usize = 20;
-    if names.is_empty() {
-        return;
-    }
-    writeln!(text, "\n<details><summary>{heading}: {}</summary>\n", names.len()).ok();
-    for name in names.iter().take(SHOWN) {
-        writeln!(text, "- `{}`", code(name)).ok();
-    }
-    if names.len() > SHOWN {
-        writeln!(text, "- and {} more", names.len() - SHOWN).ok();
-    }
-    text.push_str("\n</details>\n");
-}
-
-fn findings(text: &mut String, findings: &[Finding], only: Option<Severity>) {
-    let mut shown = findings.iter().filter(|finding| only.is_none_or(|severity| finding.severity == severity)).peekable();
-    if shown.peek().is_none() {
-        return;
-    }
-    text.push_str("\n\n**What the rules found**\n\n");
-    for finding in shown.take(30) {
-        let place = match (finding.path.is_empty(), finding.line) {
-            (true, _) => String::new(),
-            (false, None) => format!(" `{}`", code(&finding.path)),
-            (false, Some(line)) => format!(" `{}`:{line}", code(&finding.path)),
-        };
-        writeln!(text, "- `{}`{place}: {}", code(&finding.rule), inert(&finding.why)).ok();
-    }
-}
-
-fn claim(text: &mut String, words: &str) {
-    let words = words.trim();
-    if words.is_empty() {
-        return;
-    }
-    write!(text, "\n\n**What the agent says** (a claim, not evidence)\n\n{}\n", fenced(words)).ok();
-}
-
-fn record(text: &mut String, report: &Report) {
-    text.push_str("\n<details><summary>Record of the run</summary>\n\n");
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            writeln!(text, "- {name}: `{}`", code(value)).ok();
-        }
-    };
-    row("run", &report.run);
-    row("asked by", report.requested_by.as_deref().unwrap_or_default());
-    row("base", report.base.as_deref().unwrap_or_default());
-    row("patch SHA-256", report.patch_sha256.as_deref().unwrap_or_default());
-    row("model", &report.model);
-    row("agent", &format!("{}, ended as {}", count(report.steps, "step"), report.exit_reason.as_deref().unwrap_or("unknown")));
-    let tried =
-        report.sandbox.as_ref().and_then(|sandbox| sandbox.get("attempts")).and_then(|attempts| attempts.as_array()).map_or(0, Vec::len);
-    if tried > 0 {
-        row("sandbox", &format!("no network: {tried} attempts to reach something from inside, none succeeded"));
-    }
-    for note in &report.notes {
-        row("note", note);
-    }
-    text.push_str("\n</details>\n");
 }
 
 fn count(number: u64, thing: &str) -> String {

@@ -33,6 +33,8 @@ pub struct Checkpoint {
     pub tests_after: Option<Kept>,
     /// What else was measured of the patch.
     pub judging: Judging,
+    /// The attempts that have ended, in order; what stands above of agent, candidate, tests after and judging is of the one that goes on now.
+    pub tried: Vec<Tried>,
     /// Something of ours may stand on the forge: the branch, and a pull request from it. A run that is stopped takes both back.
     pub pushing: bool,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
@@ -44,6 +46,36 @@ pub struct Checkpoint {
     pub stage_ms: Vec<(String, u64)>,
 }
 
+impl Checkpoint {
+    /// Makes room for the next attempt.
+    pub fn forget_attempt(&mut self) {
+        (self.agent, self.candidate, self.tests_after) = (None, None, None);
+        self.judging = Judging::default();
+    }
+
+    /// Forgets all attempts: they were made on top of another commit.
+    pub fn forget_attempts(&mut self) {
+        self.forget_attempt();
+        self.tried.clear();
+    }
+}
+
+/// An attempt that has ended, by itself or by its judgement; a fault of ours ends none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tried {
+    /// Why it is not proposed; none for one that may be.
+    pub ended: Option<Outcome>,
+    /// The commit with its patch, kept in the mirror, where the rules let it through.
+    pub candidate: Option<ObjectId>,
+    /// What is told of it, as JSON.
+    pub report: serde_json::Value,
+    /// The SHA-256 of what every test said after it, where each test has a result.
+    pub behaviour: Option<String>,
+    /// How long its agent worked, in milliseconds.
+    pub agent_ms: u64,
+}
+
 /// How the agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSummary {
@@ -53,6 +85,9 @@ pub struct AgentSummary {
     pub steps: u64,
     /// The model's closing words.
     pub final_message: String,
+    /// How long it worked, in milliseconds.
+    #[serde(default)]
+    pub elapsed_ms: u64,
 }
 
 /// The right to work on one job. Made by [`Store::claim`] alone; a lease that was taken over can write nothing.

@@ -25,7 +25,7 @@ pub use asks::Ask;
 pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use standing::{KnownJob, Made};
 

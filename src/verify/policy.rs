@@ -20,6 +20,8 @@ pub struct RepoPolicy {
     pub max_files: Option<u64>,
     /// `[guard] max_lines`: how many lines a patch may add and remove together.
     pub max_lines: Option<u64>,
+    /// `[run] attempts`: how many fresh attempts are made at most.
+    pub attempts: Option<u64>,
     /// `[run] max_steps`: how many turns the model has.
     pub max_steps: Option<u64>,
     /// `[run] max_seconds`: how long the agent may work.
@@ -37,6 +39,8 @@ pub struct RunLimits {
     pub test_timeout: Duration,
     /// How long the agent may work.
     pub agent_time: Duration,
+    /// How many fresh attempts are made at most.
+    pub attempts: u64,
     /// How many turns the model has.
     pub max_steps: u64,
     /// So many steps in a row with the same calls and answers end the run.
@@ -54,7 +58,7 @@ pub struct RunLimits {
 const KEYS: &[(&str, &[&str])] = &[
     ("tests", &["command", "timeout_seconds"]),
     ("guard", &["protected", "max_files", "max_lines"]),
-    ("run", &["max_steps", "max_seconds", "stuck_after"]),
+    ("run", &["attempts", "max_steps", "max_seconds", "stuck_after"]),
     ("verify", &["open_with"]),
 ];
 
@@ -75,6 +79,7 @@ impl RepoPolicy {
             protected: reading.globs(),
             max_files: reading.number("guard", "max_files"),
             max_lines: reading.number("guard", "max_lines"),
+            attempts: reading.number("run", "attempts"),
             max_steps: reading.number("run", "max_steps"),
             max_seconds: reading.number("run", "max_seconds"),
             stuck_after: reading.number_from("run", "stuck_after", 2),
@@ -103,6 +108,7 @@ impl RepoPolicy {
         let limits = RunLimits {
             test_timeout,
             agent_time,
+            attempts: smaller("run.attempts", self.attempts, floor.attempts),
             max_steps: smaller("run.max_steps", self.max_steps, floor.max_steps),
             stuck_after: floor.stuck_after.map_or(self.stuck_after, |allowed| Some(smaller("run.stuck_after", self.stuck_after, allowed))),
             max_files: smaller("guard.max_files", self.max_files, floor.max_files),
@@ -228,6 +234,7 @@ mod tests {
         RunLimits {
             test_timeout: Duration::from_millis(300_500),
             agent_time: Duration::from_secs(50),
+            attempts: 3,
             max_steps: 40,
             stuck_after: None,
             max_files: 50,
@@ -277,6 +284,16 @@ mod tests {
             let complaints = RepoPolicy::parse(format!("[verify]\nopen_with = {wrong}").as_bytes()).unwrap_err();
             assert!(complaints[0].starts_with("verify.open_with: "), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn a_repository_may_ask_for_fewer_attempts_but_not_for_more() {
+        let attempts = |asked: &str| {
+            let (limits, notes) = RepoPolicy::parse(format!("[run]\nattempts = {asked}").as_bytes()).unwrap().tighten(&floor());
+            (limits.attempts, notes.len())
+        };
+        assert_eq!((attempts("1"), attempts("3"), attempts("9")), ((1, 0), (3, 0), (3, 1)));
+        assert!(RepoPolicy::parse(b"[run]\nattempts = 0").is_err());
     }
 
     #[test]

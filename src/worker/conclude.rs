@@ -70,14 +70,14 @@ impl Worker {
             Stop::LeaseLost => return Ended::LeaseLost,
             Stop::ModelDown(why) => {
                 self.model_is_down.store(true, Ordering::Relaxed);
-                let body = text::working(status.job(), Stage::WaitingForModel, &self.taken_up(claimed));
+                let body = text::working(status.job(), Stage::WaitingForModel, &self.taken_up(claimed), None);
                 if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that the model is waited for");
                 }
                 (Stage::WaitingForModel, millis(self.settings.model_retry), false, why)
             }
             Stop::InQueue => {
-                let body = text::working(status.job(), Stage::Queued, &self.taken_up(claimed));
+                let body = text::working(status.job(), Stage::Queued, &self.taken_up(claimed), None);
                 if let Err(error) = status.write(&body).await {
                     tracing::warn!(%error, "the issue could not be told that it is in the queue");
                 }

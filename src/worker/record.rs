@@ -20,6 +20,7 @@ pub(super) struct JobRecord<'a, 'b> {
     claimed: &'a Claimed,
     status: &'a mut StatusComment<'b>,
     taken_up: String,
+    attempt: Option<(u32, u32)>,
     progress: &'a broadcast::Sender<Progress>,
     steps: &'a AtomicI64,
 }
@@ -33,7 +34,7 @@ impl<'a, 'b> JobRecord<'a, 'b> {
         progress: &'a broadcast::Sender<Progress>,
         steps: &'a AtomicI64,
     ) -> Self {
-        Self { store, claimed, status, taken_up, progress, steps }
+        Self { store, claimed, status, taken_up, attempt: None, progress, steps }
     }
 }
 
@@ -50,7 +51,7 @@ impl Record for JobRecord<'_, '_> {
         if stage == Stage::Admitting {
             return Ok(());
         }
-        let body = text::working(self.status.job(), stage, &self.taken_up);
+        let body = text::working(self.status.job(), stage, &self.taken_up, self.attempt);
         match self.status.write(&body).await {
             Ok(()) => Ok(()),
             // Who may not comment may not label a pull request either: better to stop before the work than after it.
@@ -64,6 +65,11 @@ impl Record for JobRecord<'_, '_> {
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
         Ok(self.store.keep(&self.claimed.lease, checkpoint).await?)
+    }
+
+    fn attempt(&mut self, number: u32, most: u32) {
+        self.attempt = Some((number, most));
+        self.progress.send(Progress::Attempt { run: self.claimed.run.0.clone(), number, most }).ok();
     }
 
     fn step(&mut self, trajectory: &Trajectory) {

@@ -244,7 +244,7 @@ fn no_answer_of_ours_starts_a_command() {
 
 /// Every text of a run, with the same words of a stranger or the model wherever some may stand.
 fn texts_of_runs(evil: &str) -> Vec<String> {
-    use frognano_bot::domain::{Fault, Finding, NoPatch, Refusal, Severity, Stage};
+    use frognano_bot::domain::{Fault, Finding, IssueText, NoPatch, Refusal, Severity, Stage};
     use frognano_bot::publish::report::Report;
     use frognano_bot::publish::text;
     let finding = Finding { rule: evil.to_owned(), severity: Severity::Refuse, path: evil.to_owned(), line: Some(1), why: evil.to_owned() };
@@ -268,10 +268,11 @@ fn texts_of_runs(evil: &str) -> Vec<String> {
     ];
     let mut texts = outcomes.iter().map(|outcome| text::ended("job", outcome, &report)).collect::<Vec<_>>();
     let taken_up = [text::the_label(evil), text::the_request(evil, None), text::the_request(evil, Some(2))];
-    texts.extend(taken_up.iter().map(|taken_up| text::working("job", Stage::Agent, taken_up)));
+    texts.extend(taken_up.iter().map(|taken_up| text::working("job", Stage::Agent, taken_up, None)));
     texts.push(text::waiting("job", evil, &taken_up[0]));
-    texts.push(text::pull_request(&report, 7));
-    texts.push(text::title(evil, 7));
+    let asked = IssueText { title: evil.to_owned(), body: evil.to_owned() };
+    texts.push(text::pull_request(&text::Proposal { report: &report, issue: 7, asked: &asked, longest: 65_536 }));
+    texts.push(text::title(evil, 7, &report));
     texts.push(text::commit_message(evil, 7, "", "run"));
     texts.extend(Refusal::ALL.into_iter().map(|refusal| text::refusal(refusal, evil, evil)));
     texts

@@ -45,7 +45,7 @@ impl Bot {
     }
 
     /// kill -9.
-    fn kill(mut self) -> String {
+    pub fn kill(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.log.join().unwrap()
@@ -65,7 +65,7 @@ fn is_said(house: &House) -> bool {
 }
 
 /// Starts again, waits for the proposal, stops in order, and looks at everything that is left.
-async fn recovers(house: &House, moment: &str) {
+pub async fn recovers(house: &House, moment: &str) {
     let mut bot = Bot::start(house);
     house.until(is_said).await;
     let ended = tokio::time::timeout(std::time::Duration::from_secs(90), bot.ended.recv()).await;

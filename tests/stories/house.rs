@@ -155,6 +155,13 @@ impl House {
         let (keys, sections) = self.settings.split_at(self.settings.find("[").unwrap_or(self.settings.len()));
         // What is looked for again and again would ask the forge at moments that no story chose.
         let keys = if keys.contains("reconcile_seconds") { keys.to_owned() } else { format!("reconcile_seconds = 0\n{keys}") };
+        let keys_of_run = sections.split("[run]\n").nth(1).unwrap_or_default();
+        // Most stories are of one attempt; those of several say so.
+        let sections = match (sections.contains("[run]\n"), keys_of_run.contains("attempts = ")) {
+            (true, true) => sections.to_owned(),
+            (true, false) => sections.replace("[run]\n", "[run]\nattempts = 1\n"),
+            (false, _) => format!("{sections}[run]\nattempts = 1\n"),
+        };
         let tools = format!("[sandbox]\ntools = {:?}\n", tools());
         let sections =
             if sections.contains("[sandbox]\n") { sections.replace("[sandbox]\n", &tools) } else { format!("{sections}{tools}") };

@@ -22,6 +22,9 @@ on_each_forge! {
         assert_eq!(house.branches(), std::slice::from_ref(&pull.head));
         assert!(pull.head.starts_with(&format!("frognano/issue-{issue}-")), "{}", pull.head);
         assert_eq!(outcome, Outcome::Proposed { url: pull_request_url(&house, pull_request.number) });
+        let label = pull_request.title.find("[fixed] ").map(|at| &pull_request.title[at..]);
+        assert!(label.is_some_and(|title| title.ends_with(&format!("(#{issue})"))), "{}", pull_request.title);
+        assert!(pull_request.body.starts_with("**Fixed: "), "{}", pull_request.body);
         for words in [
             "Fixed: 1 test that failed before passes now",
             "| passed | 8 | 9 |",

@@ -20,7 +20,7 @@ use crate::git::Remote;
 use crate::leaf::Trajectory;
 use crate::pipeline::{self, Record, Stop, Work};
 use crate::publish::report::Report;
-use crate::publish::text;
+use crate::publish::text::{self, Proposal};
 use crate::store::Checkpoint;
 use crate::telemetry;
 
@@ -28,6 +28,9 @@ use super::progress::Bar;
 use super::{asked_to_stop, print, say, usage};
 use model::Named;
 use order::Order;
+
+/// The longest pull request that every forge takes, in characters.
+const LONGEST: usize = 65_536;
 
 /// Work on one local repository.
 #[derive(Debug, Args)]
@@ -85,7 +88,7 @@ impl Fix {
         };
         let (outcome, report) = prepared.solve_until_stopped().await;
         let out = &prepared.out;
-        if let Err(error) = write_out(out, &outcome, &report) {
+        if let Err(error) = write_out(out, &outcome, &report, &prepared.order.text) {
             say(&format!("frognano-bot: {}: can't be written: {error}", out.display()));
             return ExitCode::from(1);
         }
@@ -252,9 +255,12 @@ fn repository(folder: &Path) -> Result<String, String> {
 /// What an earlier run wrote there must not be taken for what this one writes.
 fn make_out(out: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(out)?;
-    match std::fs::remove_dir_all(out.join("kept")) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    let later = (2..).map(|number| pipeline::folder_of_attempt(out, number)).take_while(|folder| folder.is_dir());
+    for folder in later.chain([out.join("kept")]) {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     for name in ["patch.diff", "trajectory.json", "report.json", "pull-request.md"] {
         match std::fs::remove_file(out.join(name)) {
@@ -266,10 +272,13 @@ fn make_out(out: &Path) -> std::io::Result<()> {
 }
 
 /// The pull request is written where a patch was proposed.
-fn write_out(out: &Path, outcome: &Outcome, report: &Report) -> std::io::Result<()> {
+fn write_out(out: &Path, outcome: &Outcome, report: &Report, asked: &IssueText) -> std::io::Result<()> {
     std::fs::write(out.join("report.json"), serde_json::to_string_pretty(report).unwrap_or_default())?;
     match outcome {
-        Outcome::Proposed { .. } => std::fs::write(out.join("pull-request.md"), text::pull_request(report, 0)),
+        Outcome::Proposed { .. } => {
+            let proposal = Proposal { report, issue: 0, asked, longest: LONGEST };
+            std::fs::write(out.join("pull-request.md"), text::pull_request(&proposal))
+        }
         _ => Ok(()),
     }
 }
@@ -291,6 +300,13 @@ fn tell(outcome: &Outcome, report: &Report, out: &Path) {
             after.failed + after.errors
         ));
     }
+    if report.attempts.len() > 1 {
+        for attempt in &report.attempts {
+            let how = attempt.proof.as_deref().unwrap_or(&attempt.reason);
+            let chosen = if attempt.chosen { ", the best" } else { "" };
+            print(&format!("attempt {}: {} ({how}), {} steps{chosen}", attempt.number, attempt.outcome, attempt.steps));
+        }
+    }
     print(&format!("written to {}", out.display()));
 }
 
@@ -309,6 +325,10 @@ impl Record for Watched {
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
         order::keep(&self.out, checkpoint).map_err(|error| Stop::TryAgain(Fault::Internal, format!("{}: {error}", self.out.display())))
+    }
+
+    fn attempt(&mut self, number: u32, most: u32) {
+        self.bar.attempt(number, most);
     }
 
     fn step(&mut self, trajectory: &Trajectory) {

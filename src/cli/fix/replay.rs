@@ -1,7 +1,7 @@
 //! `frognano-bot fix --replay`: a finished run once more from its kept answers; the same answers must make the same patch.
 //!
 //! What must hold: "the same" is only said of bytes that were made again; what could not be made again is said with its reason, and so is what
-//! was changed in the folder since. Time can't be repeated, so it stands still: the kept answers end the run where its time was over.
+//! was changed in the folder since. Of a run of several attempts the chosen one is repeated. Time can't be repeated, so it stands still: the kept answers end the run where its time was over.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::domain::{Clock, ExitReason, Outcome, SystemClock};
 use crate::leaf::{Kept, Trajectory};
 use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
+use crate::pipeline::folder_of_attempt;
 use crate::publish::report::Report;
 use crate::store::Checkpoint;
 
@@ -56,6 +57,7 @@ fn repeat_exactly(prepared: &mut Prepared, kept: &Trajectory) {
         settings.preset = budgets.hold_in(settings.preset.clone());
     }
     settings.max_recoveries = 0;
+    settings.attempts = 1;
     prepared.parts.clock = Arc::new(Still(SystemClock.now_ms()));
 }
 
@@ -77,7 +79,9 @@ fn kept_answers(kept: &Trajectory) -> Result<Client, String> {
 fn read(folder: &Path) -> Result<(Order, Checkpoint, Finished), String> {
     let (order, checkpoint) = Order::read(folder)?;
     let report: Option<Report> = std::fs::read(folder.join("report.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let trajectory = read_trajectory(folder).map_err(|why| not_ended(report.as_ref(), &why))?;
+    let chosen = report.iter().flat_map(|report| &report.attempts).find(|attempt| attempt.chosen).map_or(1, |attempt| attempt.number);
+    let record = folder_of_attempt(folder, chosen);
+    let trajectory = read_trajectory(&record).map_err(|why| not_ended(report.as_ref(), &why))?;
     match trajectory.exit_reason {
         None => return Err(not_ended(None, "trajectory.json says so")),
         Some(reason @ (ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError)) => {
@@ -86,7 +90,7 @@ fn read(folder: &Path) -> Result<(Order, Checkpoint, Finished), String> {
         }
         Some(_) => {}
     }
-    let journal = std::fs::read(folder.join("kept/journal.jsonl")).ok().and_then(|text| Kept::read(&text));
+    let journal = std::fs::read(record.join("kept/journal.jsonl")).ok().and_then(|text| Kept::read(&text));
     let patch = std::fs::read(folder.join("patch.diff")).ok();
     Ok((order, checkpoint, Finished { trajectory, patch, report, journal: journal.map(|kept| kept.trajectory) }))
 }

@@ -267,8 +267,8 @@ impl Forge for Client {
         alike::pull_request(&self.http, repo, number).await
     }
 
-    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
-        alike::edit_pull_request(&self.http, repo, number, body).await
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError> {
+        alike::edit_pull_request(&self.http, repo, number, title, body).await
     }
 
     async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {

@@ -272,9 +272,14 @@ impl Forge for Client {
         Ok(PullRequestNow { url: for_people(&self.settings, &now.url), ..now })
     }
 
-    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<(), ForgeError> {
+    fn longest_body(&self) -> usize {
+        1_048_576
+    }
+
+    async fn edit_pull_request(&self, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError> {
         let what = format!("editing merge request {number} of {}", repo.path);
-        self.change(what, repo, MERGE_REQUESTS, number, json!({"description": body})).await
+        let changes = title.map_or_else(|| json!({"description": body}), |title| json!({"title": title, "description": body}));
+        self.change(what, repo, MERGE_REQUESTS, number, changes).await
     }
 
     async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {

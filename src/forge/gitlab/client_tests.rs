@@ -353,7 +353,7 @@ async fn a_merge_request_is_read_as_it_stands_and_its_text_replaced() {
     let of_a_fork = client.pull_request(&repo(), 3).await.unwrap();
     assert_eq!((of_a_fork.open, of_a_fork.head), (false, None));
     assert!(matches!(client.pull_request(&repo(), 3).await.unwrap_err(), ForgeError::NotFound { .. }));
-    client.edit_pull_request(&repo(), 3, "new text").await.unwrap();
+    client.edit_pull_request(&repo(), 3, None, "new text").await.unwrap();
     assert_eq!(bodies(&canned), [json!({"description": "new text"})]);
     assert_eq!(canned.lines()[3..], ["GET /api/projects/7/merge_requests/3", "PUT /api/projects/7/merge_requests/3"]);
 }

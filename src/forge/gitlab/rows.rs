@@ -198,6 +198,8 @@ impl NoteRow {
 pub(super) struct MergeRequestRow {
     iid: i64,
     #[serde(default)]
+    title: String,
+    #[serde(default)]
     web_url: Option<String>,
     #[serde(default)]
     draft: Option<bool>,
@@ -229,6 +231,7 @@ impl MergeRequestRow {
             number: self.iid,
             url: self.web_url.unwrap_or_default(),
             open: self.state == "opened",
+            title: self.title,
             head: Some(self.source_branch).filter(|_| is_here),
             base: self.target_branch,
         }

@@ -44,10 +44,18 @@ pub struct VerifyRules {
 /// What holds for this run: the service's limits, tightened where the repository asks for less, and the command of its tests.
 pub(super) struct Rules {
     pub(super) preset: Preset,
+    pub(super) attempts: u32,
     command: Option<TestCommand>,
     limits: Limits,
     test_time: Duration,
     verify: VerifyRules,
+}
+
+impl Rules {
+    /// Whether there is a command that runs the project's tests.
+    pub(super) const fn has_tests(&self) -> bool {
+        self.command.is_some()
+    }
 }
 
 /// Reads the repository's policy and finds the command of its tests.
@@ -68,6 +76,7 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
     let floor = RunLimits {
         test_timeout: settings.test_time,
         agent_time: settings.preset.max_time,
+        attempts: u64::from(settings.attempts),
         max_steps: settings.preset.max_steps,
         stuck_after: settings.preset.stuck_after,
         max_files: settings.limits.max_files,
@@ -89,13 +98,12 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
     };
     work.report.tests.command = command.as_ref().map(|command| command.shown.clone());
     work.report.tests.why = command.as_ref().map(|command| command.why.clone());
+    let preset =
+        Preset { max_time: limits.agent_time, max_steps: limits.max_steps, stuck_after: limits.stuck_after, ..settings.preset.clone() };
+    work.report.preset = preset.in_words();
     Ok(Rules {
-        preset: Preset {
-            max_time: limits.agent_time,
-            max_steps: limits.max_steps,
-            stuck_after: limits.stuck_after,
-            ..settings.preset.clone()
-        },
+        preset,
+        attempts: u32::try_from(limits.attempts).unwrap_or(u32::MAX),
         command,
         limits: Limits { max_files: limits.max_files, max_lines: limits.max_lines, protected: limits.protected, ..settings.limits.clone() },
         test_time: limits.test_timeout,

@@ -61,6 +61,7 @@ fn code_stays_within_its_ticks() {
 fn a_fence_is_longer_than_any_inside_and_no_line_of_it_commands() {
     assert_eq!(fence_for("plain"), "```");
     assert_eq!(fence_for("a ```` b"), "`````");
+    assert_eq!(fenced("one\n\ntwo\n"), "```text\none\n\ntwo\n```", "empty lines stay");
     assert_eq!(fenced("done\n```\n/close\n  /merge"), "````text\ndone\n```\n\u{200b}/close\n  \u{200b}/merge\n````");
 }
 

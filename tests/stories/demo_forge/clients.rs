@@ -82,6 +82,13 @@ async fn every_call_of_the_clients_is_known_and_answered() {
         bot.edit_comment(&repo, &comment.id, "Look here").await.unwrap();
         let comments = bot.pull_request_comments(&repo, opened.number).await.unwrap();
         assert_eq!(comments.iter().map(|comment| comment.body.as_str()).collect::<Vec<_>>(), ["Look here"], "{kind:?}");
+        let now = bot.pull_request(&repo, opened.number).await.unwrap();
+        let title = now.title.replace("Mend", "Repair");
+        assert!(title.contains("Repair it"), "{kind:?}: {title}");
+        bot.edit_pull_request(&repo, opened.number, Some(&title), "other words").await.unwrap();
+        bot.edit_pull_request(&repo, opened.number, None, "further words").await.unwrap();
+        assert_eq!(bot.pull_request(&repo, opened.number).await.unwrap().title, title, "{kind:?}");
+        assert!(bot.find_pull_request(&repo, "frognano/issue-1-a").await.unwrap().unwrap().draft, "{kind:?}: still a draft");
         bot.close_pull_request(&repo, opened.number).await.unwrap();
         let issues = stage.forge().state().repository(sample::PATH).unwrap().issues.clone();
         let [issue, pull] = issues.as_slice() else { panic!("{issues:#?}") };

@@ -116,6 +116,48 @@ async fn a_run_that_was_killed_and_gone_on_with_is_the_same_again() {
     assert_same_again(&place, "agent", "agent");
 }
 
+/// Breaks the test that passes.
+fn red() -> String {
+    bash("printf 'def add(a, b):\\n    return 7\\n' > calc.py")
+}
+
+#[test]
+fn of_several_attempts_the_best_is_written_on_top_and_repeated() {
+    let place = Place::new();
+    let (status, report) = place.fix(&[&red(), END, FIX, END], &[]);
+    assert_eq!((status, &report["attempts"][1]["chosen"]), (0, &json!(true)), "{report}");
+    let patch = |name: &str| fs::read_to_string(place.path().join("out").join(name)).unwrap();
+    assert_eq!(patch("patch.diff"), patch("attempt-2/patch.diff"));
+    assert!(patch("pull-request.md").contains("2 attempts were made"));
+    let (status, told) = place.replay();
+    assert_eq!((status, &told["same_patch"], &told["same_answers"], &told["steps"]), (0, &json!(true), &json!(true), &json!(2)), "{told}");
+
+    let (status, report) = place.fix(&[&red(), END, END], &[]);
+    assert_eq!((status, report["attempts"].as_array().map(Vec::len)), (4, Some(2)), "{report}");
+    assert!(place.written().contains(&"patch.diff".to_owned()), "the red patch is there to be looked at");
+    let (status, told) = place.replay();
+    assert_eq!((status, &told["same_patch"]), (0, &json!(true)), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_killed_in_a_further_attempt_goes_on_with_that_one() {
+    let (place, server) = (Place::new(), server(&[&red(), END, FIX, END]).await);
+    place.budgets("");
+    let reached = server.hold(3);
+    let mut killed = place.start_with(&server);
+    reached.await.unwrap();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(place.say(&["--resume", "out"]).status.code(), Some(0));
+    assert_eq!(server.requests().len(), 5, "only the turn that was under way is asked for again");
+    let report = place.json("report.json");
+    assert_eq!((&report["proof"], report["attempts"].as_array().map(Vec::len)), (&json!("fixed"), Some(2)), "{report}");
+    fs::remove_dir_all(place.path().join("tmp")).unwrap();
+    fs::create_dir(place.path().join("tmp")).unwrap();
+    let (status, told) = place.replay();
+    assert_eq!((status, &told["same_patch"]), (0, &json!(true)), "{told}");
+}
+
 /// Ends the sandbox that a run is in from outside.
 fn end_sandbox_of(run: &Child) {
     let stat = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("stat")).ok();

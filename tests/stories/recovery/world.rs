@@ -261,6 +261,7 @@ impl Run {
         let file = File::local("http://localhost/".parse().unwrap(), "script");
         let mut parts = app::assemble(&file, self.folder.path(), places, model, Arc::new(SystemClock), None).await.unwrap();
         (parts.settings.kept, parts.settings.max_recoveries) = (self.limits.clone(), self.max_recoveries);
+        parts.settings.attempts = 1;
         let (mut record, cancel) = (self.remembered.clone(), CancellationToken::new());
         let checkpoint = self.remembered.0.lock().unwrap().clone();
         let mut work = Work {
