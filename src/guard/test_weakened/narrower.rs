@@ -17,6 +17,9 @@ pub(super) fn narrower(old: &Block<'_>, before: &Module, new: &Block<'_>, after:
     if cuts(new, after) > cuts(old, before) {
         return Some(format!("{name} goes through a part of its rows only"));
     }
+    if let Some(why) = passes_rows_over(old, new) {
+        return Some(format!("{name} {why}"));
+    }
     if let Some(why) = awaits_less(&awaited(old, &before.names), &awaited(new, &after.names)) {
         return Some(format!("{name} {why}"));
     }
@@ -63,6 +66,52 @@ fn cuts_of(list: &Expr, names: &Names) -> usize {
         };
     });
     cuts
+}
+
+/// Whether the rows that a test still gets, or got, no longer reach what it asserts.
+fn passes_rows_over(old: &Block<'_>, new: &Block<'_>) -> Option<&'static str> {
+    let (was, is) = (parameter_names(old), parameter_names(new));
+    if was.is_empty() {
+        return None;
+    }
+    let function = new.function()?;
+    let has_default =
+        function.parameters.iter_non_variadic_params().any(|one| one.default.is_some() && was.contains(one.parameter.name.as_str()));
+    if is.is_empty() && has_default {
+        return Some("has one row where it had several");
+    }
+    let (mut used, mut set) = (BTreeSet::new(), false);
+    each(new.body(), |_, node| {
+        if let AnyNodeRef::ExprName(name) = node
+            && is.contains(name.id.as_str())
+        {
+            if name.ctx.is_load() { drop(used.insert(name.id.to_string())) } else { set = true }
+        }
+    });
+    let mut used_before = BTreeSet::new();
+    each(old.body(), |_, node| {
+        if let AnyNodeRef::ExprName(name) = node
+            && was.contains(name.id.as_str())
+        {
+            used_before.insert(name.id.to_string());
+        }
+    });
+    let ignores = used_before.iter().any(|name| is.contains(name) && !used.contains(name));
+    (ignores || set).then_some("does not use the rows that it gets")
+}
+
+/// The names that `parametrize` gives values to.
+fn parameter_names(block: &Block<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for decorator in block.decorators() {
+        if let Expr::Call(call) = &decorator.expression
+            && matches!(&*call.func, Expr::Attribute(of) if of.attr.as_str() == "parametrize")
+            && let Some(Expr::StringLiteral(text)) = call.arguments.find_argument_value("argnames", 0)
+        {
+            names.extend(text.value.to_str().split(',').map(|name| name.trim().to_owned()));
+        }
+    }
+    names
 }
 
 fn names_in(list: &Expr) -> Vec<String> {
