@@ -29,7 +29,7 @@ fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     each(&module.body, |path, node| {
         if let AnyNodeRef::ExprStringLiteral(of) = node
             && of.value.to_str() == "_exit"
-            && path.iter().any(|node| matches!(node, AnyNodeRef::ExprCall(_)))
+            && path.iter().any(|node| matches!(node, AnyNodeRef::ExprCall(call) if !is_replacing(call, &module.names)))
         {
             facts.push(Fact::new(Refuse, module.line(&node), "exit:_exit", "_exit is asked for by its name, and ends the process at once"));
         }
@@ -79,14 +79,15 @@ fn fact(full: &str, path: Path<'_, '_>, role: Role, module: &Module, line: u64) 
     if full.starts_with("ctypes.") && matches!(full.rsplit('.').next(), Some("exit" | "_exit" | "abort" | "kill")) {
         return said(Refuse, "ends the process at once, before a runner can say what failed");
     }
-    if matches!(full, "os.kill" | "os.killpg") && (at_import || call.is_some_and(|call| kills_itself(call, &module.names))) {
+    if matches!(full, "os.kill" | "os.killpg") && at_import && role != Role::Tests {
         return said(Refuse, "ends this process itself");
     }
     if LIMITS.contains(&full) {
-        return said(
-            if at_import || role.is_of_tests() { Refuse } else { Flag },
-            "takes time, files or what is said from the whole process",
-        );
+        if !at_import && full == "os.close" {
+            return None;
+        }
+        let severity = if at_import { Refuse } else { Flag };
+        return said(severity, "takes time, files or what is said from the whole process");
     }
     if full == "atexit.register" || full == "os.kill" || full == "os.killpg" {
         return said(if role.is_of_tests() && full == "atexit.register" { Refuse } else { Flag }, "reaches beyond the end of the run");
@@ -131,8 +132,9 @@ fn status(call: &ExprCall) -> Option<Status> {
     }
 }
 
-fn kills_itself(call: &ExprCall, names: &Names) -> bool {
-    call.arguments.args.first().is_some_and(|target| matches!(names.full(target).as_str(), "os.getpid()" | "os.getppid()" | "os.getpgid()"))
+/// `monkeypatch.setattr(os, "_exit", …)`: a test of what ends by itself.
+fn is_replacing(call: &ExprCall, names: &Names) -> bool {
+    matches!(names.full(&call.func).rsplit('.').next(), Some("setattr" | "object" | "hasattr" | "delattr" | "patch"))
 }
 
 fn forks(function: &ruff_python_ast::StmtFunctionDef, names: &Names) -> bool {

@@ -25,6 +25,9 @@ pub(super) fn blind<'a>(class: &'a StmtClassDef, module: &'a Module) -> Vec<&'a 
     found
 }
 
+/// Classes of ordinary values: to be one of them is no answer to whether two are equal.
+const BUILT_IN: &[&str] = &["object", "int", "float", "str", "bytes", "bool", "list", "tuple", "dict", "set", "numbers.Number"];
+
 fn is_comparing(name: &str) -> bool {
     matches!(name, "__eq__" | "__ne__")
 }
@@ -89,6 +92,12 @@ fn is_blind_answer(name: &str, answer: &Expr, parameters: &[&str], names: &Names
         AnyNodeRef::ExprCall(call) => by_another |= matches!(names.full(&call.func).as_str(), "super" | "NotImplemented"),
         _ => {}
     });
+    if let Expr::Call(call) = answer
+        && names.full(&call.func) == "isinstance"
+        && call.arguments.args.get(1).is_some_and(|kind| !BUILT_IN.contains(&names.full(kind).as_str()))
+    {
+        return false;
+    }
     let looks_at = |at: usize| parameters.get(at).is_some_and(|name| seen.iter().any(|known| known == name));
     let is_ordering = matches!(answer, Expr::Compare(_))
         && is_loose(answer, names)

@@ -273,7 +273,7 @@ impl Look<'_> {
     ) -> (Severity, String, String) {
         let (severity, key, why) = weighed;
         let for_all = function(path).and_then(|function| fixture(function, self.names)) == Some(true);
-        let is_code = value.is_some_and(|value| matches!(value, Expr::Lambda(_) | Expr::Name(_))) || value.is_none();
+        let is_code = value.is_some_and(|value| matches!(value, Expr::Lambda(_) | Expr::Name(_)));
         let target = key.strip_prefix("set:").unwrap_or(&key);
         let root = target.split('.').next().unwrap_or_default();
         let of_project = (root.is_empty() || self.packages.contains(root)) && !OUTSIDE.contains(&last(target));

@@ -92,7 +92,9 @@ fn assigned(target: &Expr, value: &Expr) -> Option<(&'static str, &'static str)>
             Some(("case", "what a test case does by itself is overwritten"))
         }
         Expr::Attribute(of)
-            if of.attr.starts_with("test_") && !value.is_string_literal_expr()
+            if of.attr.starts_with("test_")
+                && (value.is_lambda_expr()
+                    || value.is_none_literal_expr() && !matches!(&*of.value, Expr::Name(owner) if owner.id == "self"))
                 || of.attr.starts_with("assert") && of.attr.chars().any(char::is_uppercase)
                 || matches!(of.attr.as_str(), "_testMethodName" | "failureException" | "skipTest") =>
         {
