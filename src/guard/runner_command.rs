@@ -36,7 +36,10 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         }
         findings.extend(environment(file));
     }
-    findings.extend(patch.python.iter().filter_map(|file| shielded(file, runs)));
+    let shielded: Vec<Finding> = patch.python.iter().filter_map(|file| shielded(file, runs)).collect();
+    let is_told = |new: &Finding| findings.iter().any(|known| known.path == new.path && known.severity == Severity::Refuse);
+    let new: Vec<Finding> = shielded.into_iter().filter(|finding| !is_told(finding)).collect();
+    findings.extend(new);
     Ok(findings)
 }
 

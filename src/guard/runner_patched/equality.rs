@@ -102,11 +102,8 @@ fn is_blind_answer(name: &str, answer: &Expr, parameters: &[&str], names: &Names
     let is_ordering = matches!(answer, Expr::Compare(_))
         && is_loose(answer, names)
         && !matches!(answer, Expr::Compare(of) if of.ops.iter().any(|op| matches!(op, ruff_python_ast::CmpOp::Eq | ruff_python_ast::CmpOp::In | ruff_python_ast::CmpOp::Is)));
-    always_true(answer, names)
-        || is_ordering
-        || !by_another
-            && !(looks_at(0) && looks_at(1))
-            && parameters.len() < 3
-            && !seen.is_empty()
-            && seen.iter().any(|name| parameters.contains(&name.as_str()))
+    let looks_at_both = looks_at(0) && looks_at(1);
+    let is_about_either = parameters.len() < 3 && seen.iter().any(|name| parameters.contains(&name.as_str()));
+    let misses_a_side = is_about_either && !by_another && !looks_at_both;
+    always_true(answer, names) || is_ordering || misses_a_side
 }
