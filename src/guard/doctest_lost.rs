@@ -24,6 +24,18 @@ fn findings(file: &ChangedFile) -> Vec<Finding> {
     }
     for (number, line) in lines::added(file) {
         let line = String::from_utf8_lossy(line);
+        let start = line.trim_start().to_lowercase();
+        let is_no_docstring =
+            ["f\"\"\"", "rf\"\"\"", "fr\"\"\"", "b\"\"\"", "f'''", "rf'''", "b'''"].iter().any(|quote| start.starts_with(quote));
+        if is_no_docstring && !had.is_empty() {
+            findings.push(of_file(
+                RULE,
+                Severity::Flag,
+                file,
+                Some(number),
+                "a text that is computed is no docstring: its examples run no more",
+            ));
+        }
         let Some((example, directive)) = line.split_once("doctest:") else { continue };
         let example = example.trim_end().trim_end_matches('#').trim_end();
         let is_old = before.lines().any(|known| known.trim_end() == example);

@@ -12,10 +12,13 @@ pub(super) const RULE: &str = "early-exit";
 
 /// What ends the process without asking anybody.
 const AT_ONCE: &[&str] =
-    &["os._exit", "posix._exit", "os.abort", "posix.abort", "signal.raise_signal", "faulthandler._sigsegv", "ctypes.string_at"];
+    &["os._exit", "_exit", "posix._exit", "os.abort", "posix.abort", "signal.raise_signal", "faulthandler._sigsegv", "ctypes.string_at"];
 const OTHER_PROGRAM: &[&str] = &["os.execv", "os.execve", "os.execvp", "os.execvpe", "os.execl", "os.execle", "os.execlp", "os.execlpe"];
 const OF_RUNNER: &[&str] = &["pytest.exit", "_pytest.outcomes.exit", "_pytest.outcomes.Exit", "pytest.exit.Exception"];
 const POLITE: &[&str] = &["sys.exit", "exit", "quit", "SystemExit"];
+
+/// What takes something from the whole process, the runner included.
+const LIMITS: &[&str] = &["resource.setrlimit", "signal.alarm", "signal.setitimer", "os.close", "os.closerange", "os.dup2", "os.killpg"];
 
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     Ok(fresh(patch, RULE, facts))
@@ -24,6 +27,23 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     let mut facts = Vec::new();
     each(&module.body, |path, node| {
+        if let AnyNodeRef::ExprStringLiteral(of) = node
+            && of.value.to_str() == "_exit"
+            && path.iter().any(|node| matches!(node, AnyNodeRef::ExprCall(call) if !is_replacing(call, &module.names)))
+        {
+            facts.push(Fact::new(Refuse, module.line(&node), "exit:_exit", "_exit is asked for by its name, and ends the process at once"));
+        }
+        if let AnyNodeRef::ExprCall(call) = node
+            && matches!(module.names.full(&call.func).as_str(), "exec" | "eval")
+            && call
+                .arguments
+                .args
+                .first()
+                .and_then(|code| module.names.text(code))
+                .is_some_and(|code| code.contains("exit") || code.contains("SystemExit"))
+        {
+            facts.push(Fact::new(Refuse, module.line(&node), "exit:exec", "code in a text ends the process"));
+        }
         let expr = match node {
             AnyNodeRef::ExprName(of) => module.names.full_ref(of.into()),
             AnyNodeRef::ExprAttribute(of) => module.names.full_ref(of.into()),
@@ -31,6 +51,7 @@ fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
             AnyNodeRef::ExprCall(of) => module.names.full_ref(of.into()),
             _ => return,
         };
+        let expr = ["os._exit", "sys.exit"].into_iter().find(|known| expr.ends_with(&format!(".{known}"))).map_or(expr, str::to_owned);
         let is_part_of_a_name = matches!(path.last(), Some(AnyNodeRef::ExprAttribute(_)));
         if !is_part_of_a_name && let Some(fact) = fact(&expr, path, file.role, module, module.line(&node)) {
             facts.push(fact);
@@ -54,6 +75,19 @@ fn fact(full: &str, path: Path<'_, '_>, role: Role, module: &Module, line: u64) 
     }
     if OTHER_PROGRAM.contains(&full) {
         return said(if role.is_of_tests() || at_import { Refuse } else { Flag }, "replaces the process by another program");
+    }
+    if full.starts_with("ctypes.") && matches!(full.rsplit('.').next(), Some("exit" | "_exit" | "abort" | "kill")) {
+        return said(Refuse, "ends the process at once, before a runner can say what failed");
+    }
+    if matches!(full, "os.kill" | "os.killpg") && at_import && role != Role::Tests {
+        return said(Refuse, "ends this process itself");
+    }
+    if LIMITS.contains(&full) {
+        if !at_import && full == "os.close" {
+            return None;
+        }
+        let severity = if at_import { Refuse } else { Flag };
+        return said(severity, "takes time, files or what is said from the whole process");
     }
     if full == "atexit.register" || full == "os.kill" || full == "os.killpg" {
         return said(if role.is_of_tests() && full == "atexit.register" { Refuse } else { Flag }, "reaches beyond the end of the run");
@@ -96,6 +130,11 @@ fn status(call: &ExprCall) -> Option<Status> {
         Some(Expr::NumberLiteral(_) | Expr::StringLiteral(_) | Expr::FString(_)) => Some(Status::Failure),
         Some(_) => None,
     }
+}
+
+/// `monkeypatch.setattr(os, "_exit", …)`: a test of what ends by itself.
+fn is_replacing(call: &ExprCall, names: &Names) -> bool {
+    matches!(names.full(&call.func).rsplit('.').next(), Some("setattr" | "object" | "hasattr" | "delattr" | "patch"))
 }
 
 fn forks(function: &ruff_python_ast::StmtFunctionDef, names: &Names) -> bool {

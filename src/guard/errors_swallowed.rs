@@ -17,7 +17,9 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     let mut facts = Vec::new();
     each(&module.body, |_, node| match node {
-        AnyNodeRef::ExceptHandlerExceptHandler(handler) if catches_all(handler.type_.as_deref(), &module.names) && is_silent(handler) => {
+        AnyNodeRef::ExceptHandlerExceptHandler(handler)
+            if (catches_all(handler.type_.as_deref(), &module.names) || catches_failures(handler, &module.names)) && is_silent(handler) =>
+        {
             facts.push(Fact::new(Flag, module.line(handler), "except", "every error is caught, and none goes on"));
         }
         AnyNodeRef::ExprCall(call)
@@ -25,6 +27,9 @@ fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
                 && call.arguments.args.iter().any(|arg| catches_all(Some(arg), &module.names)) =>
         {
             facts.push(Fact::new(Flag, module.line(&node), "suppress", "every error is suppressed"));
+        }
+        AnyNodeRef::StmtFunctionDef(of) if matches!(of.name.as_str(), "__exit__" | "__aexit__") && drops_all(of) => {
+            facts.push(Fact::new(Flag, module.line(of), "exit", "the context drops every error inside it"));
         }
         AnyNodeRef::StmtTry(of) if of.finalbody.iter().any(|stmt| matches!(stmt, Stmt::Return(_) | Stmt::Break(_) | Stmt::Continue(_))) => {
             facts.push(Fact::new(Flag, module.line(of), "finally", "leaving in `finally` drops the error on its way"));
@@ -34,13 +39,25 @@ fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     facts
 }
 
+/// Whether leaving the context always says that the error is dealt with.
+fn drops_all(function: &ruff_python_ast::StmtFunctionDef) -> bool {
+    let returns_true =
+        |stmt: &Stmt| matches!(stmt, Stmt::Return(of) if matches!(of.value.as_deref(), Some(Expr::BooleanLiteral(value)) if value.value));
+    function.body.iter().any(returns_true)
+}
+
 /// Whether a handler's type stands for every error.
 pub(super) fn catches_all(kind: Option<&Expr>, names: &Names) -> bool {
     match kind {
         None => true,
         Some(Expr::Tuple(of)) => of.elts.iter().any(|one| catches_all(Some(one), names)),
-        Some(kind) => matches!(names.full(kind).as_str(), "Exception" | "BaseException"),
+        Some(kind) => matches!(names.full(kind).as_str(), "Exception" | "BaseException" | "object" | "StandardError"),
     }
+}
+
+/// `except AssertionError`: in the source, only tests raise it.
+fn catches_failures(handler: &ExceptHandlerExceptHandler, names: &Names) -> bool {
+    handler.type_.as_deref().is_some_and(|kind| names.full(kind) == "AssertionError")
 }
 
 /// Whether a handler lets the program go on: it raises nothing.

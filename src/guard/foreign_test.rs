@@ -29,14 +29,14 @@ static LANGUAGES: LazyLock<Result<Vec<Language>, regex::Error>> = LazyLock::new(
     Ok(vec![
         language(
             &[".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"],
-            r#"\b(?:it|test|describe|context|suite|bench)(?:\.\w+)*(?:\.|\[\s*["'`])(?:skip|skipIf|runIf|todo|failing|fails|fixme|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|\bthis\.skip\s*\(|\b(?:t|ctx|context|test|it)\.skip\s*\("#,
+            r#"\b(?:it|test|describe|context|suite|bench)(?:\.\w+)*(?:\.|\[\s*["'`])(?:skip|skipIf|runIf|todo|failing|fails|fixme|only)\b|(?m)(?:^|[\s;{(])(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|\bthis\.skip\s*\(|\b(?:t|ctx|context|test|it)\.skip\s*\("#,
             r"\b(?:it|test|specify)(?:\.\w+(?:\([^)]*\))?)*\s*\(",
             r"\b(?:expect|assert\w*|should|ok|equal|deepEqual|throws|rejects)\b\s*[.(]",
             false,
         )?,
         language(
             &[".go"],
-            r"\b[a-z]+\.Skip(?:f|Now)?\s*\(|(?m)^//(?:go:build|\s*\+build)\b",
+            r"\b(?:t|b|f|tb|s|suite)\.Skip(?:f|Now)?\s*\(|(?m)^//(?:go:build|\s*\+build)\b",
             r"(?m)^func\s+(?:Test|Fuzz|Example)\w*\s*\(",
             r"\b[a-z]+\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:require|assert|is|qt|c)\.\w+\s*\(",
             false,
@@ -50,21 +50,21 @@ static LANGUAGES: LazyLock<Result<Vec<Language>, regex::Error>> = LazyLock::new(
         )?,
         language(
             &[".java", ".kt", ".kts", ".groovy", ".scala"],
-            r"@(?:Disabled|Ignore|EnabledIf|EnabledOn|Tag\s*\(\s*.(?i:skip|disabled))\w*|\benabled\s*=\s*false|\b(?:assume\w*|Assumptions|Assume)\s*[.(]|\bexpected\s*=",
+            r"@(?:Disabled|Ignore|EnabledIf|EnabledOn|Tag\s*\(\s*.(?i:skip|disabled))\w*|\benabled\s*=\s*false|\b(?:assume\w*|Assumptions|Assume)\s*[.(]",
             r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b|\bfun\s+test\w*\s*\(|\bvoid\s+test\w*\s*\(",
             r"\b(?:assert\w*|verify|fail|expect\w*|should\w*)\s*[({]",
             false,
         )?,
         language(
             &[".rb"],
-            r#"\bx(?:it|describe|context|specify|example|scenario)\b|\bf(?:it|describe|context)\b|(?m)^\s*(?:skip|pending)\b|(?:skip|pending):\s*(?:true|["'])"#,
+            r#"\bx(?:it|describe|context|specify|example|scenario)\b|(?m)^\s*f(?:it|describe|context)\b|(?m)^\s*(?:skip|pending)\b|(?:skip|pending):\s*(?:true|["'])"#,
             r"(?m)^\s*(?:it|specify|example|scenario|test)\b|\bdef\s+test_\w+",
             r"\b(?:expect|assert\w*|refute\w*|should|must_\w+)\b",
             false,
         )?,
         language(
             &[".cs", ".fs", ".vb"],
-            r"\bSkip\s*=|\[\s*(?:Ignore|Explicit)\b|\bAssert\.(?:Ignore|Inconclusive|Pass)\b",
+            r"\b(?:Fact|Theory|InlineData)\s*\([^)]*\bSkip\s*=|\[\s*(?:Ignore|Explicit)\b|\bAssert\.(?:Ignore|Inconclusive|Pass)\b",
             r"\[\s*(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b",
             r"\bAssert\.\w+|\.Should\w*\(",
             false,
@@ -193,11 +193,15 @@ fn weaker(language: &Language, patch: &Patch<'_>) -> Result<Vec<Finding>, String
         let here = |old: usize, new: usize, total: (usize, usize)| {
             (file.after.is_some() && new < old).then_some(if total.1 < total.0 { lost } else { Severity::Flag })
         };
-        if file.before.is_some() && new.skips > old.skips {
+        let inverted = if language.inside_source { new.tests.saturating_sub(old.tests) } else { 0 };
+        if file.before.is_some() && new.skips > old.skips + inverted {
             findings.push(say(Severity::Refuse, "a test is left out, may fail, or runs alone"));
         } else if let Some(severity) = here(old.tests, new.tests, tests) {
+            let severity =
+                if has_rows(&text(file.after.as_ref())) && !has_rows(&text(file.before.as_ref())) { Severity::Flag } else { severity };
             findings.push(say(severity, "there are fewer tests than before"));
         } else if let Some(severity) = here(old.assertions, new.assertions, assertions) {
+            let severity = if new.assertions < new.tests { severity } else { Severity::Flag };
             findings.push(say(severity, "the tests assert less than before"));
         }
     }
@@ -214,9 +218,17 @@ fn count(language: &Language, text: &str) -> Result<Counts, String> {
     Ok(Counts { skips: count(&language.skip), tests: count(&language.test), assertions })
 }
 
+/// Whether tests go through rows: several may have become one.
+fn has_rows(text: &str) -> bool {
+    [".each", "range tests", "range cases", "@ParameterizedTest", "[Theory]", "rstest", "@ValueSource", "dataProvider"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
 /// Whether the source lost more lines than it got.
 fn shrank(file: &ChangedFile) -> bool {
-    text(file.after.as_ref()).lines().count() + 2 < text(file.before.as_ref()).lines().count()
+    let source = |text: String| text.split("#[cfg(test)]").next().map_or(0, |source| source.lines().count());
+    source(text(file.after.as_ref())) + 2 < source(text(file.before.as_ref()))
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ const KINDS: &[(&str, &[&str])] = &[
             "sh.",
             "pexpect.",
             "fabric.",
+            "os.fork",
+            "signal.signal",
         ],
     ),
     (
@@ -62,6 +64,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "shelve.",
             "jsonpickle.decode",
             "joblib.load",
+            "pandas.read_pickle",
             "torch.load",
             "yaml.load",
             "yaml.unsafe_load",
@@ -91,6 +94,8 @@ const KINDS: &[(&str, &[&str])] = &[
             "socketserver.",
             "boto3.",
             "webbrowser.",
+            "grpc.",
+            "websockets.",
         ],
     ),
     (
@@ -103,6 +108,8 @@ const KINDS: &[(&str, &[&str])] = &[
             "urllib3.disable_warnings",
         ],
     ),
+    ("unpacks what may lie outside its folder", &["tarfile.open().extractall", "zipfile.ZipFile().extractall", "shutil.unpack_archive"]),
+    ("uses an old hash", &["hashlib.md5", "hashlib.sha1"]),
     ("calls into another language", &["ctypes.", "cffi."]),
     (
         "deletes or opens up files",

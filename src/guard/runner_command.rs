@@ -4,7 +4,9 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use ruff_python_ast::AnyNodeRef;
 
+use super::python::{Module, PythonFile, Role, each};
 use super::{Patch, file_name, of_file, text};
 use crate::domain::{ChangedFile, Finding, Severity};
 
@@ -18,7 +20,7 @@ static RUNS: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
 
 static IGNORES: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     Regex::new(
-        r"(?x)\|\|\s*(?:true|:|exit\s+0|echo|/bin/true)|;\s*(?:true|exit\s+0)\b|&&?\s*exit\s+0|\|\s*(?:cat|tee|tail|head|true)\b|\s&\s*$|^\s*-\s*\S|^\s*exit\s+0|set\s+\+e
+        r"(?x)\|\|\s*(?:true|:|exit\s+0|echo|/bin/true)|;\s*(?:true|exit\s+0)\b|&&?\s*exit\s+0|\|\s*(?:cat|tee|tail|head|true)\b|\s&\s*$|^\s*@?-\s*\S|^\s*[@+-]*-[@+]*\s*\S|^\s*@?!\s|^\s*\.IGNORE|^\s*\.SHELLFLAGS|^\s*(?:export\s+)?(?:SHELL|MAKEFLAGS)\s*[:+?]?=\s*(?:\S*/)?(?:true|echo|:|-\w*i|--ignore)|^\s*exit\s+0|set\s+\+e
         |ignore_outcome|ignore_errors\s*=\s*true|success_codes|suppress_no_test|check\s*=\s*False
         |--(?:ignore|deselect|co\b|collect-only|continue-on-collection-errors|maxfail|exitfirst|lf|last-failed|sw|stepwise|noconftest|runxfail|reruns|override-ini|exit-zero|setup-only|setup-plan|fixtures|help|version|snapshot-update|force-regen|update-snapshots)
         |(?:^|\s|['\x22])-(?:k|m\s*['\x22]?not|x|p|o|O|OO)(?:\s|=|['\x22]|$)|PYTEST_|PYTHONOPTIMIZE",
@@ -34,6 +36,10 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         }
         findings.extend(environment(file));
     }
+    let shielded: Vec<Finding> = patch.python.iter().filter_map(|file| shielded(file, runs)).collect();
+    let is_told = |new: &Finding| findings.iter().any(|known| known.path == new.path && known.severity == Severity::Refuse);
+    let new: Vec<Finding> = shielded.into_iter().filter(|finding| !is_told(finding)).collect();
+    findings.extend(new);
     Ok(findings)
 }
 
@@ -75,7 +81,15 @@ fn may_run_tests(path: &[u8]) -> bool {
 fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding> {
     let (before, after) = (text(file.before.as_ref()), text(file.after.as_ref()));
     file.before.as_ref()?;
-    let is_command = |line: &&str| runs.is_match(line) && !is_requirement(line);
+    let only_names_it = |line: &str| {
+        let line = line.trim().trim_start_matches(['@', '-', '+', ' ']);
+        line.starts_with("echo ")
+            || line.contains("\"echo\"")
+            || line.contains("python -c")
+            || line.contains("python3 -c")
+            || line.starts_with("printf ")
+    };
+    let is_command = |line: &&str| runs.is_match(line) && !is_requirement(line) && !only_names_it(line);
     let had: Vec<&str> = before.lines().filter(is_command).collect();
     let has: Vec<&str> = after.lines().filter(is_command).collect();
     let lost = had.iter().filter(|line| !has.iter().any(|known| known.trim() == line.trim())).count();
@@ -89,7 +103,9 @@ fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding>
         let line = after.lines().find(|line| ignores.is_match(line) && !before.contains(line)).and_then(number);
         return Some(of_file(RULE, Severity::Refuse, file, line, "a line beside the command for the tests hides that they fail"));
     }
-    let outcome_ignored = ["ignore_outcome", "ignore_errors"].iter().any(|key| after.contains(key) && !before.contains(key));
+    let outcome_ignored = ["ignore_outcome", "ignore_errors", "platform = none", "platform=none"]
+        .iter()
+        .any(|key| after.contains(key) && !before.contains(key));
     if outcome_ignored {
         return Some(of_file(RULE, Severity::Refuse, file, None, "the outcome of the tests is ignored"));
     }
@@ -103,6 +119,24 @@ fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding>
     (lost > 0 || !new.is_empty()).then(|| {
         of_file(RULE, Severity::Flag, file, new.first().and_then(|line| number(line)), "the command that runs the tests is another")
     })
+}
+
+/// A call in a program that runs the tests (a session of nox), now under a condition or with its failure caught.
+fn shielded(file: &PythonFile<'_>, runs: &Regex) -> Option<Finding> {
+    let (before, after) = (file.before.module()?, file.after.module()?);
+    let plain = |module: &Module| {
+        let mut calls = 0;
+        each(&module.body, |path, node| {
+            let AnyNodeRef::ExprCall(call) = node else { return };
+            let is_shielded = path.iter().any(|node| matches!(node, AnyNodeRef::StmtIf(_) | AnyNodeRef::StmtTry(_)))
+                || path.iter().any(|node| matches!(node, AnyNodeRef::StmtWith(with) if with.items.iter().any(|item| module.names.full(&item.context_expr).contains("suppress"))));
+            let runs_tests = call.arguments.args.iter().any(|arg| module.names.text(arg).is_some_and(|text| runs.is_match(&text)));
+            calls += usize::from(runs_tests && !is_shielded && module.names.full(&call.func).ends_with("run"));
+        });
+        calls
+    };
+    let why = "the call that runs the tests is under a condition, or nobody hears that it fails";
+    (file.role == Role::Build && plain(after) < plain(before)).then(|| of_file(RULE, Severity::Refuse, file.file, None, why))
 }
 
 /// Whether a command has places of tests in it that it had not, and had none before.
@@ -163,6 +197,7 @@ fn environment(file: &ChangedFile) -> Option<Finding> {
         "PYTHONSTARTUP",
         "PYTHONBREAKPOINT",
         "PYTHONUSERBASE",
+        "PYTHONWARNINGS",
         "COVERAGE_PROCESS_START",
         "PYTHONINSPECT",
     ];

@@ -92,11 +92,13 @@ fn facts(file: &PythonFile<'_>, module: &Module, is_plugin: bool) -> Vec<Fact> {
         let decider = decider(function, &module.names);
         let name = &function.name;
         if is_hook(function, &module.names) {
-            let hook = name.strip_prefix("pytest_").map_or("", |_| name.as_str());
+            let named = specified(function, &module.names);
+            let hook = named.as_deref().unwrap_or_else(|| name.strip_prefix("pytest_").map_or("", |_| name.as_str()));
             let was_there = file.before.module().is_some_and(|before| functions(before).iter().any(|known| known.name == *name));
             let is_honest_work = file.role == Role::Source && (is_plugin || had_hooks);
             let decides = DECISIVE.contains(&hook) && !was_there || decider.is_some();
-            let severity = if decides && !is_honest_work { Refuse } else { Flag };
+            let is_blunt = decides_whatever_is_asked(function, DECISIVE.contains(&hook) && !was_there);
+            let severity = if decides && !is_honest_work || is_blunt && !known_bluntly(file, name) { Refuse } else { Flag };
             let why = decider.map_or_else(
                 || format!("{name} is called by the runner"),
                 |word| format!("{name} is called by the runner and uses {word}"),
@@ -113,6 +115,63 @@ fn facts(file: &PythonFile<'_>, module: &Module, is_plugin: bool) -> Vec<Fact> {
     }
     each(&module.body, |_, node| facts.extend(plugin(file, module, node, is_plugin)));
     facts
+}
+
+/// The hook that a decorator names: `hookimpl(specname="pytest_pyfunc_call")`.
+fn specified(function: &StmtFunctionDef, names: &Names) -> Option<String> {
+    let calls =
+        function.decorator_list.iter().filter_map(|decorator| if let Expr::Call(call) = &decorator.expression { Some(call) } else { None });
+    calls.filter_map(|call| call.arguments.find_keyword("specname")).find_map(|keyword| names.text(&keyword.value))
+}
+
+fn known_bluntly(file: &PythonFile<'_>, name: &str) -> bool {
+    let before = file.before.module().map(functions).unwrap_or_default();
+    before.iter().any(|known| known.name.as_str() == name && decides_whatever_is_asked(known, false))
+}
+
+/// Whether a hook empties the run, or says that all passed, under no condition: no plugin does that for its users.
+fn decides_whatever_is_asked(function: &StmtFunctionDef, is_new_decider: bool) -> bool {
+    let mut blunt = false;
+    let mut calls = false;
+    each(&function.body, |path, node| {
+        calls |= matches!(node, AnyNodeRef::ExprCall(_) | AnyNodeRef::ExprYield(_));
+        let is_conditional = path.iter().any(|node| {
+            matches!(
+                node,
+                AnyNodeRef::StmtIf(_)
+                    | AnyNodeRef::ExprIf(_)
+                    | AnyNodeRef::StmtMatch(_)
+                    | AnyNodeRef::ExceptHandlerExceptHandler(_)
+                    | AnyNodeRef::StmtFunctionDef(_)
+            )
+        });
+        let items = |expr: &Expr| matches!(expr, Expr::Name(name) if name.id == "items");
+        let part = |target: &Expr| matches!(target, Expr::Subscript(of) if items(&of.value));
+        blunt |= !is_conditional
+            && match node {
+                AnyNodeRef::StmtDelete(of) => of.targets.iter().any(part),
+                AnyNodeRef::StmtAssign(of) => {
+                    let empties = of.targets.iter().any(part) && matches!(&*of.value, Expr::List(list) if list.elts.is_empty());
+                    let passes = of.targets.iter().any(|target| {
+                        matches!(target, Expr::Attribute(set)
+                        if matches!(set.attr.as_str(), "obj" | "outcome" | "excinfo" | "exitstatus" | "testsfailed" | "runtest"))
+                    });
+                    empties || passes
+                }
+                AnyNodeRef::ExprCall(call) => match &*call.func {
+                    Expr::Attribute(method) => {
+                        let marks = method.attr.as_str() == "add_marker"
+                            && call.arguments.args.first().is_some_and(
+                                |mark| matches!(mark, Expr::StringLiteral(of) if matches!(of.value.to_str(), "skip" | "xfail")),
+                            );
+                        marks || items(&method.value) && method.attr.as_str() == "clear"
+                    }
+                    _ => false,
+                },
+                _ => false,
+            };
+    });
+    blunt || is_new_decider && !calls && !function.body.is_empty()
 }
 
 fn functions(module: &Module) -> Vec<&StmtFunctionDef> {
@@ -153,7 +212,12 @@ fn decider(function: &StmtFunctionDef, names: &Names) -> Option<String> {
                 let hides = matches!(names.full(&call.func).as_str(), "getattr" | "setattr" | "__import__" | "importlib.import_module");
                 word(last(&full)).or_else(|| (is_hidden && hides).then(|| "a name that is not written out".to_owned()))
             }
-            AnyNodeRef::StmtAssign(of) => of.targets.iter().find_map(|target| takes_from_list(is_collection, target)),
+            AnyNodeRef::StmtAssign(of) => {
+                of.targets.iter().find_map(|target| takes_from_list(is_collection, target).or_else(|| bends(function, target)))
+            }
+            AnyNodeRef::ExprStringLiteral(of) if matches!(of.value.to_str(), "skip" | "xfail" | "skipif" | "filterwarnings") => {
+                Some(of.value.to_str().to_owned())
+            }
             AnyNodeRef::StmtDelete(of) => of.targets.iter().find_map(|target| takes_from_list(is_collection, target)),
             _ => None,
         };
@@ -169,6 +233,23 @@ fn word(name: &str) -> Option<String> {
 fn changes_list(is_collection: bool, names: &Names, owner: &Expr, method: &str) -> Option<String> {
     let shrinks = matches!(method, "remove" | "pop" | "clear" | "__delitem__" | "__setitem__");
     (is_collection && shrinks && names.full(owner) == "items").then(|| format!("items.{method}"))
+}
+
+/// `session.items = …`, `config.args[:] = …`: what a hook was given, and what decides which tests count, gets another value.
+fn bends(function: &StmtFunctionDef, target: &Expr) -> Option<String> {
+    const DECIDE: &[&str] =
+        &["items", "args", "stats", "_inicache", "category", "nodeid", "_nodeid", "keywords", "own_markers", "obj", "outcome"];
+    let attribute = match target {
+        Expr::Attribute(of) => of,
+        Expr::Subscript(of) => of.value.as_attribute_expr()?,
+        _ => return None,
+    };
+    let mut root = &*attribute.value;
+    while let Expr::Attribute(of) = root {
+        root = &of.value;
+    }
+    let is_given = matches!(root, Expr::Name(name) if function.parameters.iter().any(|parameter| parameter.name() == name.id.as_str()) || name.id == "item");
+    (is_given && DECIDE.contains(&attribute.attr.as_str())).then(|| attribute.attr.to_string())
 }
 
 /// `items[:] = …`, but for a new order of the same list.
@@ -207,6 +288,16 @@ fn plugin(file: &PythonFile<'_>, module: &Module, node: AnyNodeRef<'_>, is_plugi
             let hook = of.names.iter().find(|alias| alias.asname.as_ref().unwrap_or(&alias.name).starts_with("pytest_"))?;
             Some(Fact::new(Refuse, line, format!("import:{}", hook.name), "a hook of the runner is imported from elsewhere"))
         }
+        AnyNodeRef::ExprCall(of)
+            if last(&module.names.full(&of.func)) == "parametrize"
+                && of
+                    .arguments
+                    .find_argument_value("argvalues", 1)
+                    .is_some_and(|rows| matches!(rows, Expr::List(list) if list.elts.is_empty()))
+                && file.role == Role::Support =>
+        {
+            Some(Fact::new(Refuse, line, "no rows", "tests get no rows, so none of them runs"))
+        }
         AnyNodeRef::ExprCall(call) => {
             let full = module.names.full(&call.func);
             let loads = full.contains("pluginmanager.")
@@ -214,6 +305,18 @@ fn plugin(file: &PythonFile<'_>, module: &Module, node: AnyNodeRef<'_>, is_plugi
             let severity = if file.role == Role::Source && is_plugin { Flag } else { Refuse };
             loads.then(|| Fact::new(severity, line, format!("plugin:{full}"), format!("{full} changes which plugins are in the run")))
         }
+        AnyNodeRef::Keyword(of) if of.arg.as_ref().is_some_and(|name| name.as_str() == "pytest11") => Some(Fact::new(
+            if is_plugin { Flag } else { Refuse },
+            line,
+            "pytest11",
+            "the package makes itself a plugin of every later test run",
+        )),
+        AnyNodeRef::ExprBinOp(of) if module.names.text_ref(of.into()).is_some_and(|text| text.contains("pytest11")) => Some(Fact::new(
+            if is_plugin { Flag } else { Refuse },
+            line,
+            "pytest11",
+            "the package makes itself a plugin of every later test run",
+        )),
         AnyNodeRef::ExprStringLiteral(of) if of.value.to_str().contains("pytest11") => {
             let severity = if is_plugin { Flag } else { Refuse };
             Some(Fact::new(severity, line, "pytest11", "the package makes itself a plugin of every later test run"))

@@ -53,7 +53,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("a Postman key", r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
     ("a Doppler token", r"\bdp\.(?:pt|st|ct|scim|audit|sa)\.[A-Za-z0-9.]{40,}"),
     ("a Fly token", r"\bfo1_[A-Za-z0-9_-]{40,}"),
-    ("an npm token", r"_auth(?:Token)?\s*=\s*[A-Za-z0-9+/=_-]{20,}"),
+    ("an npm token", r"//\S+/:_auth(?:Token)?\s*=\s*[A-Za-z0-9+/=_-]{20,}"),
     ("a password of .netrc", r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S{6,}"),
     ("an AWS secret key", r"(?i)aws_?secret_?(?:access_?)?key\W{1,5}[A-Za-z0-9+/]{40}\b"),
     ("a Facebook token", r"\bEAA[A-Za-z0-9]{40,}"),

@@ -240,6 +240,9 @@ fn finding(file: &ChangedFile, patch: &Patch<'_>, after: &BTreeSet<&[u8]>) -> Op
             format!("the new package {} is found before the module of the same name", shown(folder(&file.path))),
         );
     }
+    if name == "conftest" && file_name(&file.path) == b"__init__.py" {
+        return said(Severity::Refuse, "the new package takes the place of a conftest.py".to_owned());
+    }
     if RUNNERS.contains(&name.as_str()) || STANDARD.contains(&name.as_str()) {
         let severity = if is_searched(&root, patch, after) { Severity::Refuse } else { Severity::Flag };
         return said(severity, format!("the new module is called {name}, and may be found before the one that Python or the runner means"));

@@ -3,15 +3,22 @@
 
 use ruff_python_ast::{AnyNodeRef, Expr, Pattern, Stmt};
 
-use super::Patch;
 use super::python::{Fact, Module, each, fresh, is_constant};
+use super::{Patch, of_file};
 use crate::domain::Finding;
 use crate::domain::Severity::Flag;
 
 pub(super) const RULE: &str = "special-case";
 
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
-    Ok(fresh(patch, RULE, |file, module| if file.role.is_of_tests() { Vec::new() } else { facts(module) }))
+    let mut findings = fresh(patch, RULE, |file, module| if file.role.is_of_tests() { Vec::new() } else { facts(module) });
+    for file in patch.python.iter().filter(|file| !file.role.is_of_tests()) {
+        if let (Some(before), Some(after)) = (file.before.module(), file.after.module()) {
+            let constant = constant_now(before, after);
+            findings.extend(constant.into_iter().map(|fact| of_file(RULE, fact.severity, file.file, Some(fact.line), fact.why)));
+        }
+    }
+    Ok(findings)
 }
 
 fn facts(module: &Module) -> Vec<Fact> {
@@ -25,8 +32,11 @@ fn facts(module: &Module) -> Vec<Fact> {
             say(module.line(of), of.test.as_ref().map(|test| key(module, test)).unwrap_or_default());
         }
         AnyNodeRef::ExprIf(of) if compares_literal(&of.test) && is_literal_answer(&of.body) => say(module.line(of), key(module, &of.test)),
-        AnyNodeRef::MatchCase(of) if matches!(of.pattern, Pattern::MatchValue(_)) && gives_literal(&of.body) => {
+        AnyNodeRef::MatchCase(of) if !matches!(of.pattern, Pattern::MatchAs(_)) && gives_literal(&of.body) => {
             say(module.line(of), "case".to_owned())
+        }
+        AnyNodeRef::StmtFor(of) if is_constant(&of.iter) && is_telling(&of.iter) && returns_inside(&of.body) => {
+            say(module.line(of), key(module, &of.iter))
         }
         AnyNodeRef::StmtAssign(of) if is_table(&of.value) => say(module.line(of), key(module, &of.value)),
         AnyNodeRef::ExprSubscript(of) if is_table(&of.value) => say(module.line(of), key(module, &of.value)),
@@ -76,8 +86,33 @@ fn is_literal_answer(expr: &Expr) -> bool {
     match expr {
         Expr::BooleanLiteral(_) | Expr::NoneLiteral(_) => false,
         Expr::Call(of) => of.arguments.args.iter().any(|arg| is_constant(arg) && is_telling(arg)),
+        Expr::BinOp(of) if is_constant(&of.left) || is_constant(&of.right) => true,
         _ => is_constant(expr) || matches!(expr, Expr::BinOp(_)) && !matches!(expr, Expr::Name(_)) && is_constant(expr),
     }
+}
+
+fn returns_inside(body: &[Stmt]) -> bool {
+    crate::guard::python::statements(body).into_iter().any(|stmt| matches!(stmt, Stmt::Return(_)))
+}
+
+/// The functions that computed their answer and now give a literal.
+fn constant_now(before: &Module, after: &Module) -> Vec<Fact> {
+    let answers = |module: &Module| {
+        let mut found = std::collections::BTreeMap::new();
+        each(&module.body, |_, node| {
+            if let AnyNodeRef::StmtFunctionDef(of) = node {
+                let literal = matches!(of.body.last(), Some(Stmt::Return(last)) if last.value.as_deref().is_some_and(|value| is_constant(value) && is_telling(value)));
+                found.insert(of.name.to_string(), (literal, module.line(&of.name)));
+            }
+        });
+        found
+    };
+    let was = answers(before);
+    let now = answers(after).into_iter().filter(|(name, (literal, _))| *literal && was.get(name).is_some_and(|(literal, _)| !literal));
+    now.map(|(name, (_, line))| {
+        Fact::new(Flag, line, format!("constant:{name}"), format!("{name} computed its answer, and now gives a literal"))
+    })
+    .collect()
 }
 
 fn is_table(expr: &Expr) -> bool {

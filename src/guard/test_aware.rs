@@ -92,6 +92,7 @@ fn fact(module: &Module, path: Path<'_, '_>, node: AnyNodeRef<'_>, test_names: &
     let said = |severity, key: String, why: String| Some(Fact::new(severity, module.line(&node), key, why));
     match node {
         AnyNodeRef::ExprStringLiteral(_)
+        | AnyNodeRef::ExprBytesLiteral(_)
         | AnyNodeRef::ExprBinOp(_)
         | AnyNodeRef::ExprFString(_)
         | AnyNodeRef::ExprCall(_)
@@ -152,8 +153,31 @@ fn weigh(text: &str, names: &super::python::Names, path: Path<'_, '_>, test_name
             if is_asked { format!("{why} to find out whether tests run") } else { why },
         ));
     }
-    let of_program =
-        path.iter().any(|node| expression_of(*node, names).is_some_and(|full| full.starts_with("sys.argv") || full.contains("__main__")));
+    if text.contains("/proc/self/") || text.contains("/proc/1/") {
+        return Some((Refuse, format!("the source looks at {text}, which says how the program was started")));
+    }
+    let imports = path.iter().rev().take(6).any(|node| match node {
+        AnyNodeRef::ExprCall(call) => {
+            matches!(
+                names.full(&call.func).as_str(),
+                "importlib.import_module"
+                    | "__import__"
+                    | "runpy.run_module"
+                    | "sys.modules.get"
+                    | "importlib.resources.files"
+                    | "pkgutil.get_data"
+            )
+        }
+        AnyNodeRef::ExprSubscript(of) => names.full(&of.value) == "sys.modules",
+        _ => false,
+    });
+    if let Some(said) = said_of_import(text).filter(|_| imports) {
+        return Some(said);
+    }
+    let of_program = path.iter().any(|node| {
+        expression_of(*node, names)
+            .is_some_and(|full| full.starts_with("sys.argv") || full.starts_with("sys.modules") || full.contains("__main__"))
+    });
     if of_program && lower.contains("test") {
         return Some((Refuse, format!("the source looks for {text} in how the program was started")));
     }
@@ -161,10 +185,27 @@ fn weigh(text: &str, names: &super::python::Names, path: Path<'_, '_>, test_name
         AnyNodeRef::ExprBinOp(of) => of.op == ruff_python_ast::Operator::Div,
         AnyNodeRef::ExprCall(call) => matches!(
             last(&names.full(&call.func)),
-            "open" | "Path" | "join" | "joinpath" | "read_text" | "PurePath" | "exists" | "isfile" | "isdir" | "glob" | "rglob"
+            "open"
+                | "Path"
+                | "join"
+                | "joinpath"
+                | "read_text"
+                | "PurePath"
+                | "exists"
+                | "isfile"
+                | "isdir"
+                | "glob"
+                | "rglob"
+                | "iglob"
+                | "run_path"
         ),
         _ => false,
     });
+    let bare = text.trim_start_matches("**/").trim_start_matches("*/");
+    let found_anywhere = bare.len() < text.len() && test_names.iter().any(|name| name.ends_with(&format!("/{bare}")));
+    if opens && found_anywhere {
+        return Some((Refuse, format!("the source reads {text}, which belongs to the tests")));
+    }
     let is_of_tests = test_names.iter().any(|name| {
         name == text || text.len() > 4 && name.ends_with(&format!("/{text}")) || name.starts_with(&format!("{}/", text.trim_matches('/')))
     });
@@ -202,6 +243,8 @@ fn is_asked(path: Path<'_, '_>) -> bool {
                     | "startswith"
                     | "endswith"
                     | "find_spec"
+                    | "version"
+                    | "distribution"
                     | "import_module"
                     | "find"
                     | "match"

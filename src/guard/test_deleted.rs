@@ -30,6 +30,9 @@ fn finding(deleted: &ChangedFile, patch: &Patch<'_>) -> Finding {
             Some(why) => say(Severity::Refuse, format!("the patch deletes a file of tests, and {why}")),
         };
     }
+    if is_example(deleted) && !test_weakened::has_tests(patch, &deleted.path) {
+        return say(Severity::Flag, "the patch deletes a program that is called like a test, and holds none".to_owned());
+    }
     if is_no_longer_used(deleted, patch) {
         return say(Severity::Flag, "the patch deletes a file of the tests together with what used it".to_owned());
     }
@@ -43,6 +46,27 @@ fn is_file(blob: Option<&Blob>) -> bool {
 /// A test of Python, or one of another language.
 fn is_test(path: &[u8]) -> bool {
     is_test_file(path) || foreign_test::is_foreign_test(path)
+}
+
+/// A program for people, in a folder that says so, and in no folder of tests.
+fn is_example(file: &ChangedFile) -> bool {
+    const FOR_PEOPLE: [&[u8]; 12] = [
+        b"example",
+        b"examples",
+        b"demo",
+        b"demos",
+        b"samples",
+        b"docs",
+        b"doc",
+        b"scripts",
+        b"tools",
+        b"benchmarks",
+        b"bench",
+        b"tutorial",
+    ];
+    let folders = || file.path.rsplit(|byte| *byte == b'/').skip(1);
+    let of_tests = folders().any(|folder| matches!(folder, b"test" | b"tests" | b"testing"));
+    !of_tests && folders().any(|folder| FOR_PEOPLE.contains(&folder)) && file.path.ends_with(b".py")
 }
 
 fn is_empty(file: &ChangedFile) -> bool {

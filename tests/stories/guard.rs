@@ -81,6 +81,53 @@ proptest::proptest! {
 }
 
 #[test]
+fn no_size_and_no_depth_makes_a_rule_fail() {
+    let wide = Limits { max_bytes: u64::MAX, max_lines: u64::MAX, ..Limits::default() };
+    let long = |text: &str| text.repeat(10 * 1024 * 1024 / text.len());
+    let deep = |text: &str| format!("x = {}1\n", text.repeat(100_000));
+    let texts = [
+        long("a"),
+        long("x = 1 "),
+        long("\""),
+        long("$\u{202e}"),
+        deep("("),
+        deep("["),
+        deep("lambda: "),
+        deep("f(x)."),
+        deep("x.y(1)("),
+        deep("not "),
+        format!("{}x = 1\n", (0..500).map(|n| format!("{}if x:\n", " ".repeat(n))).collect::<String>()),
+        (0..60).map(|n| format!("x{} = x{n} + x{n}\n", n + 1)).collect::<String>() + "def test_a():\n    assert x60 == x60\n",
+        format!("def test_a():\n{}    assert a60 == 1\n", (0..60).map(|n| format!("    a{} = a{n} + a{n}\n", n + 1)).collect::<String>()),
+    ];
+    for path in [
+        "src/a.py",
+        "tests/test_a.py",
+        "conftest.py",
+        "pyproject.toml",
+        "tox.ini",
+        "Makefile",
+        "a.test.js",
+        "a_test.go",
+        ".gitignore",
+        "notes.md",
+    ] {
+        for (n, text) in texts.iter().enumerate() {
+            let started = std::time::Instant::now();
+            let file = ChangedFile {
+                path: path.as_bytes().to_vec(),
+                before: Some((BlobMode::File, b"def test_a():\n    assert f() == 1\n".to_vec())),
+                after: Some((BlobMode::File, text.clone().into_bytes())),
+            };
+            let findings =
+                guard::check(vec![file], &wide, &Base::default()).map_or_else(|findings| findings, |patch| patch.flags().to_vec());
+            assert!(!findings.iter().any(|finding| finding.rule == "guard"), "{path} {n}: {findings:?}");
+            assert!(started.elapsed().as_secs() < 60, "{path} {n} takes {:?}", started.elapsed());
+        }
+    }
+}
+
+#[test]
 fn the_cases_of_another_folder_come_out_right_too() {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/guard");
     let named = std::env::var_os("FROGNANO_GUARD_CASES").map(PathBuf::from);

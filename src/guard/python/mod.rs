@@ -4,6 +4,7 @@
 //! from what is not there.
 
 mod facts;
+mod hidden;
 mod module;
 mod names;
 pub(super) mod place;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ruff_python_ast::{AnyNodeRef, Expr, ExprRef, FStringPart, InterpolatedStringElement, Operator, Stmt};
 
-use super::each;
+use super::{each, hidden};
 
 /// What the names of a module stand for.
 #[derive(Default)]
@@ -61,6 +61,10 @@ impl Names {
             self.constants.insert(name.to_owned(), text);
         } else if matches!(value, Expr::Name(_) | Expr::Attribute(_) | Expr::Call(_) | Expr::Subscript(_)) {
             let full = self.full(value);
+            if matches!(full.as_str(), "Exception" | "BaseException") {
+                self.aliases.insert(name.to_owned(), full);
+                return;
+            }
             let comes_from_an_import = self.aliases.values().any(|known| first(known) == first(&full));
             if comes_from_an_import && !full.contains('(') && first(&full) != name {
                 self.aliases.insert(name.to_owned(), full);
@@ -137,12 +141,23 @@ impl Names {
             ExprRef::BytesLiteral(of) => Some(String::from_utf8_lossy(&of.value.bytes().collect::<Vec<_>>()).into_owned()),
             ExprRef::BinOp(of) if of.op == Operator::Add => Some(self.text(&of.left)? + &self.text(&of.right)?),
             ExprRef::FString(of) => of.value.iter().map(|part| self.text_of_part(part)).collect(),
+            ExprRef::Call(call)
+                if matches!(
+                    self.full(&call.func).as_str(),
+                    "bytes" | "bytearray" | "base64.b64decode" | "bytes.fromhex" | "codecs.decode" | "map"
+                ) =>
+            {
+                hidden::text(self, call)
+            }
             ExprRef::Call(call) => {
                 let Expr::Attribute(method) = &*call.func else { return None };
                 let owner = self.text(&method.value)?;
                 match (method.attr.as_str(), call.arguments.args.first()) {
                     ("join", Some(Expr::List(list))) => self.joined(&owner, &list.elts),
                     ("join", Some(Expr::Tuple(list))) => self.joined(&owner, &list.elts),
+                    ("join", Some(Expr::Generator(of))) => hidden::letters(&of.elt, &of.generators, self),
+                    ("join", Some(Expr::ListComp(of))) => hidden::letters(&of.elt, &of.generators, self),
+                    ("join", Some(map @ Expr::Call(_))) => self.text(map),
                     ("lower" | "strip" | "decode" | "casefold" | "encode", _) => Some(owner.to_lowercase()),
                     ("upper", _) => Some(owner.to_uppercase()),
                     ("replace", Some(from)) => Some(owner.replace(&self.text(from)?, &self.text(call.arguments.args.get(1)?)?)),

@@ -2,11 +2,20 @@
 
 use ruff_python_ast::{Expr, Stmt, StmtClassDef, StmtFunctionDef};
 
-use super::super::python::{Names, Role, statements};
+use super::super::python::{Module, Role, statements};
+use super::equality;
 use crate::domain::Severity::{self, Refuse};
 
-pub(super) fn weigh(class: &StmtClassDef, names: &Names, role: Role) -> Vec<(Severity, String, String)> {
+pub(super) fn weigh(class: &StmtClassDef, module: &Module, role: Role) -> Vec<(Severity, String, String)> {
+    let names = &module.names;
     let mut found = Vec::new();
+    found.extend(equality::blind(class, module).into_iter().map(|name| {
+        (
+            Refuse,
+            format!("always:{}.{name}", class.name),
+            format!("{}.{name} gives the same answer to everything, or does not look at both sides", class.name),
+        )
+    }));
     let methods = || class.body.iter().filter_map(|stmt| if let Stmt::FunctionDef(method) = stmt { Some(method) } else { None });
     let holds_tests = methods().any(|method| method.name.starts_with("test"));
     let is_case =
@@ -15,7 +24,8 @@ pub(super) fn weigh(class: &StmtClassDef, names: &Names, role: Role) -> Vec<(Sev
         let name = method.name.as_str();
         if matches!(name, "__eq__" | "__ne__" | "__bool__" | "__contains__")
             && answers_always(method)
-            && (role.is_of_tests() || name == "__eq__")
+            && role.is_of_tests()
+            && !matches!(name, "__eq__" | "__ne__")
         {
             found.push((
                 Refuse,

@@ -1,6 +1,7 @@
 //! The runner and what it trusts are not the patch's to replace: assertions, reports, built-in functions, the code under test.
 
 mod classes;
+mod equality;
 
 use std::collections::BTreeSet;
 
@@ -67,6 +68,9 @@ const MACHINERY: &[&str] = &[
     "sys.monitoring",
     "ctypes.pythonapi",
     "gc.get_referrers",
+    "gc.get_objects",
+    "sys.modules.values",
+    "sys.modules.items",
 ];
 
 /// Settings of a test case that change what a failure looks like, not whether it is one.
@@ -153,7 +157,7 @@ impl Look<'_> {
             AnyNodeRef::StmtDelete(of) => of.targets.iter().filter_map(|target| self.assigned(path, target, None)).collect(),
             AnyNodeRef::ExprCall(call) => self.called(path, call).into_iter().collect(),
             AnyNodeRef::ExprAttribute(of) => self.touched(&self.names.full_ref(of.into())).into_iter().collect(),
-            AnyNodeRef::StmtClassDef(class) => classes::weigh(class, self.names, self.role),
+            AnyNodeRef::StmtClassDef(class) => classes::weigh(class, self.module, self.role),
             _ => Vec::new(),
         };
         weighed.into_iter().map(|(severity, key, why)| Fact::new(severity, line, key, why)).collect()
@@ -166,12 +170,15 @@ impl Look<'_> {
                 let severe = self.role.is_of_tests() && runs_at_import(path);
                 Some((if severe { Refuse } else { Flag }, "modules".to_owned(), "an imported module is replaced by another one".to_owned()))
             }
-            Expr::Subscript(of) if matches!(self.names.full(&of.value).as_str(), "__builtins__" | "builtins") => {
+            Expr::Subscript(of) if matches!(self.names.full(&of.value).as_str(), "__builtins__" | "builtins" | "__dict__") => {
                 Some((Refuse, "builtins".to_owned(), "a built-in function is replaced".to_owned()))
             }
             Expr::Subscript(of) if self.names.full(&of.value).ends_with("__dict__") => {
                 let owner = self.names.full(&of.value);
                 self.replaced(path, owner.trim_end_matches(".__dict__"), &self.names.text(&of.slice).unwrap_or_default(), value)
+            }
+            Expr::Name(name) if name.id == "__test__" && self.role == Role::Source => {
+                Some((Refuse, "__test__".to_owned(), "__test__ decides which examples of the module are tested".to_owned()))
             }
             Expr::Tuple(of) => of.elts.iter().find_map(|target| self.assigned(path, target, None)),
             _ => None,
@@ -197,12 +204,12 @@ impl Look<'_> {
         }
         if matches!(
             attribute,
-            "__test__" | "__code__" | "pytestmark" | "__unittest_skip__" | "__unittest_expecting_failure__" | "__wrapped__"
+            "__test__" | "__code__" | "__doc__" | "pytestmark" | "__unittest_skip__" | "__unittest_expecting_failure__" | "__wrapped__"
         ) && owner != "self"
         {
             return said(Refuse, "is overwritten, so that something else runs than what is written");
         }
-        if matches!(attribute, "__eq__" | "__ne__" | "__bool__") && self.role.is_of_tests() {
+        if matches!(attribute, "__eq__" | "__ne__") || attribute == "__bool__" && self.role.is_of_tests() {
             return said(Refuse, "decides whether values are equal, and is replaced");
         }
         let is_imported = owner.starts_with('.') || self.names.is_imported(root) || self.packages.contains(root);
@@ -223,6 +230,17 @@ impl Look<'_> {
         let full = self.names.full(&call.func);
         let args = &call.arguments.args;
         let text = |at: usize| args.get(at).and_then(|arg| self.names.text(arg));
+        let names_equality = |name: String| matches!(name.as_str(), "__eq__" | "__ne__" | "__setattr__");
+        let makes = matches!(last(&full), "curse" | "methodcaller" | "type" | "__setattr__") && full != "object.__setattr__";
+        if makes
+            && (call.arguments.args.iter().any(|arg| self.names.text(arg).is_some_and(names_equality))
+                || full == "type" && has_key(call, "__eq__"))
+        {
+            return Some((Refuse, format!("makes:{full}"), format!("{full} gives something another way to be equal")));
+        }
+        if full.starts_with("__dict__.") && matches!(last(&full), "update" | "__setitem__" | "pop" | "clear") {
+            return Some((Refuse, "builtins".to_owned(), "a built-in function is replaced".to_owned()));
+        }
         match last(&full) {
             "force_result" | "force_exception" => Some((Refuse, "force".to_owned(), "the outcome of a hook is overwritten".to_owned())),
             "setattr" | "delattr" | "__setattr__" | "object"
@@ -266,10 +284,19 @@ impl Look<'_> {
     }
 
     fn touched(&self, full: &str) -> Option<(Severity, String, String)> {
+        if self.role.is_of_tests() && matches!(last(full), "f_globals" | "f_locals" | "f_builtins" | "tb_frame" | "f_trace") {
+            return Some((Refuse, "frame".to_owned(), format!("{} reaches into the program that called", last(full))));
+        }
         let known = MACHINERY.iter().find(|known| full == **known)?;
         let severity = if self.role.is_of_tests() { Refuse } else { Flag };
         Some((severity, format!("machinery:{known}"), format!("{known} looks into the running program from outside")))
     }
+}
+
+fn has_key(call: &ExprCall, wanted: &str) -> bool {
+    call.arguments.args.iter().any(|arg| {
+        matches!(arg, Expr::Dict(of) if of.items.iter().any(|item| matches!(&item.key, Some(Expr::StringLiteral(key)) if key.value.to_str() == wanted)))
+    })
 }
 
 fn sets_to_passed(value: Option<&Expr>) -> bool {

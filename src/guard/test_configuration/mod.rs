@@ -45,7 +45,14 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 /// Whether the settings of base let a runner find a file of tests at a place.
 pub(super) fn reaches(patch: &Patch<'_>, path: &[u8]) -> bool {
     let settings = Settings::pytest(|name| content(patch, b"", name, Side::Before)).unwrap_or_default();
-    settings.get("testpaths").is_empty() || pytest::covers(settings.get("testpaths"), b"", &[path])
+    let is_covered = settings.get("testpaths").is_empty() || pytest::covers(settings.get("testpaths"), b"", &[path]);
+    is_covered && !pytest::leaves_out(&settings, path)
+}
+
+/// Whether the settings of base leave out a test by its name: `-k "not slow"`, `--deselect tests/test_a.py::test_b`.
+pub(super) fn deselects(patch: &Patch<'_>, path: &[u8], test: &str) -> bool {
+    let settings = Settings::pytest(|name| content(patch, b"", name, Side::Before)).unwrap_or_default();
+    pytest::deselects(&settings.get("addopts").join(" "), &String::from_utf8_lossy(path), test)
 }
 
 /// The words of the expressions by which the settings of base choose tests: `-m "not slow"`.

@@ -277,6 +277,47 @@ pub(super) fn choosing_words(line: &str) -> Vec<String> {
     words.filter(|word| !matches!(*word, "" | "not" | "and" | "or")).map(str::to_owned).collect()
 }
 
+/// Whether options or folders that are passed over keep a path from being collected.
+pub(super) fn leaves_out(settings: &Settings, path: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(path);
+    let below = |place: &str| {
+        let place = place.trim_end_matches('/').trim_start_matches("./");
+        path == place || path.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let options = split(&settings.get("addopts").join(" "));
+    let value = |option: &str, name: &str| option.strip_prefix(name).and_then(|rest| rest.strip_prefix(['=', ' '])).map(str::to_owned);
+    let ignored = options.iter().filter_map(|option| value(option, "--ignore")).any(|place| below(&place));
+    let globs = options.iter().filter_map(|option| value(option, "--ignore-glob"));
+    let folders = words(settings.get("norecursedirs"));
+    ignored || globs.chain(folders).any(|glob| hides(&glob, &[path.as_bytes()]))
+}
+
+/// Whether options leave out a test of this place and name.
+pub(super) fn deselects(line: &str, path: &str, test: &str) -> bool {
+    let id = format!("{path}::{}", test.replace('.', "::"));
+    split(line).iter().any(|option| {
+        let deselected = option.strip_prefix("--deselect").map(|rest| rest.trim_start_matches(['=', ' ']));
+        let expression = option.strip_prefix("-k ").or_else(|| option.strip_prefix("--keyword="));
+        deselected.is_some_and(|prefix| id.starts_with(prefix)) || expression.is_some_and(|expression| !chosen(expression, &id))
+    })
+}
+
+/// Whether an expression of `-k` chooses a test: names are parts of its id; `not` binds more than `and`, `and` more than `or`. What is written with
+/// brackets chooses all that it names.
+fn chosen(expression: &str, id: &str) -> bool {
+    let id = id.to_lowercase();
+    let lower = expression.to_lowercase();
+    if lower.contains('(') {
+        return !lower.contains("not");
+    }
+    lower.split(" or ").any(|all| {
+        all.split(" and ").all(|one| match one.trim().strip_prefix("not ") {
+            Some(word) => !id.contains(word.trim()),
+            None => id.contains(one.trim()),
+        })
+    })
+}
+
 fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or(0.0)
 }

@@ -45,6 +45,12 @@ pub(super) fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
             AnyNodeRef::ExprCall(call) if names.full(&call.func) == "setattr" && names_a_test(call, names) => {
                 Some(("setattr", "a test, or what it asserts with, is replaced while the tests run"))
             }
+            AnyNodeRef::ExprCall(call)
+                if matches!(last(&names.full(&call.func)), "add_marker" | "applymarker")
+                    && call.arguments.args.iter().any(|mark| names.text(mark).is_some_and(|mark| super::skips::is_skip(&mark))) =>
+            {
+                Some(("add_marker", "a test is marked while it runs, so that it is left out or may fail"))
+            }
             AnyNodeRef::StmtRaise(_) if path.is_empty() && file.role != Role::Source => {
                 Some(("raise", "importing the file raises an error, so that nothing in it runs"))
             }
@@ -86,7 +92,9 @@ fn assigned(target: &Expr, value: &Expr) -> Option<(&'static str, &'static str)>
             Some(("case", "what a test case does by itself is overwritten"))
         }
         Expr::Attribute(of)
-            if of.attr.starts_with("test_") && !value.is_string_literal_expr()
+            if of.attr.starts_with("test_")
+                && (value.is_lambda_expr()
+                    || value.is_none_literal_expr() && !matches!(&*of.value, Expr::Name(owner) if owner.id == "self"))
                 || of.attr.starts_with("assert") && of.attr.chars().any(char::is_uppercase)
                 || matches!(of.attr.as_str(), "_testMethodName" | "failureException" | "skipTest") =>
         {

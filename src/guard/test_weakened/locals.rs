@@ -107,6 +107,6 @@ impl Transformer for Filling<'_> {
 }
 
 /// An expression as a statement, to be walked through.
-pub(super) fn statement(expr: &Expr) -> Stmt {
+pub(in crate::guard) fn statement(expr: &Expr) -> Stmt {
     Stmt::Expr(ruff_python_ast::StmtExpr { node_index: Default::default(), range: Default::default(), value: Box::new(expr.clone()) })
 }

@@ -25,7 +25,10 @@ use assertions::Assertion;
 use inventory::{Block, Kind, blocks};
 use moved::{Lost, explanation, gone_from_source};
 
+pub(super) use locals::statement;
 pub(super) use moved::is_collected_place;
+pub(super) use strength::is_loose;
+pub(super) use truths::always as always_true;
 
 pub(super) const RULE: &str = "test-weakened";
 
@@ -171,7 +174,9 @@ fn weaker_blocks(side: &Side<'_>, sides: &[Side<'_>], gone: &BTreeSet<String>, d
             ));
         }
         if let Some((old, before)) = old.zip(side.before) {
-            let narrower = old.is_test.then(|| narrower::hiding_decorator(old, block, after, &others)).flatten();
+            let narrower = (old.is_test || matches!(old.kind, Kind::Class(_)))
+                .then(|| narrower::hiding_decorator(old, block, after, &others))
+                .flatten();
             findings
                 .extend(narrower.map(|name| say(Severity::Refuse, format!("{} is now inside {name}, which may not run it", shown(block)))));
             findings.extend(narrower::narrower(old, before, block, after).map(|why| say(Severity::Refuse, why)));
@@ -245,6 +250,9 @@ fn weaker(
     }
     if removed.len() > added.len() {
         let missing = removed.iter().filter(|assertion| !is_explained(assertion, &added, &has, gone)).count();
+        if moved::became_rows(old, new) {
+            return Some((Severity::Flag, format!("{} asks in rows what it asked one after the other", shown(new))));
+        }
         let severity = if missing > added.len() || missing > 0 && added.is_empty() { Severity::Refuse } else { Severity::Flag };
         return Some((severity, format!("{} asserts {} things that can fail; before it was {}", shown(new), has.len(), had.len())));
     }

@@ -27,10 +27,29 @@ pub(super) fn explanation(lost: &Lost<'_>, sides: &[Side<'_>], gone: &BTreeSet<S
     let asserted = assertions::live(lost.block, lost.side.before?, &BTreeSet::new(), &lost.side.helpers_before);
     let comparisons = |assertions: &[assertions::Assertion]| assertions.iter().filter(|assertion| assertion.compares).count();
     let needed = asserted.len();
+    let twin = lost.side.blocks_after.iter().find(|block| {
+        let stood = lost.side.blocks_before.iter().any(|known| known.name == block.name && known.is_test);
+        block.is_test
+            && stood
+            && block.name != lost.block.name
+            && block.condition == lost.block.condition
+            && block.function().zip(lost.block.function()).is_some_and(|(one, other)| {
+                same_body(&one.body, &other.body)
+                    && one.decorator_list.len() == other.decorator_list.len()
+                    && one.parameters.len() == other.parameters.len()
+            })
+    });
+    if let Some(twin) = twin.filter(|_| lost.side.after.is_some() && needed > 0) {
+        return Some(format!("the test {} is gone; {} asks the same", lost.block.name, twin.name));
+    }
     for side in sides.iter().filter(|side| is_collected_place(&side.file.file.path, patch)) {
         let Some(after) = side.after else { continue };
         for block in side.blocks_after.iter().filter(|block| block.is_test && (is_new(block, side) || is_changed(block, side))) {
             let live = assertions::live(block, after, &side.equal, &side.helpers_after);
+            let is_left_out = |path: &[u8], name: &str| test_configuration::deselects(patch, path, name);
+            if is_left_out(&side.file.file.path, &block.name) && !is_left_out(&lost.side.file.file.path, &lost.block.name) {
+                continue;
+            }
             let compares = comparisons(&live) >= comparisons(&asserted);
             let live = live.len();
             let same = block.function().zip(lost.block.function()).is_some_and(|(one, other)| same_body(&one.body, &other.body));
@@ -66,6 +85,17 @@ fn is_wider(lost: &Block<'_>, new: &Block<'_>, lost_words: &BTreeSet<String>) ->
     });
     let shared = lost_words.intersection(&words(new)).count();
     has_rows && parts(lost) == parts(new) && parts(lost).len() == 3 && shared * 10 >= lost_words.len() * 7
+}
+
+/// Whether a test now has as rows of parameters what it had as values in its assertions.
+pub(super) fn became_rows(old: &Block<'_>, new: &Block<'_>) -> bool {
+    let has_rows = |block: &Block<'_>| {
+        block.decorators().iter().any(|decorator| {
+            matches!(&decorator.expression, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(of) if of.attr.as_str() == "parametrize"))
+        })
+    };
+    let asked = literals(old);
+    has_rows(new) && !has_rows(old) && !asked.is_empty() && asked.is_subset(&literals(new))
 }
 
 fn is_new(block: &Block<'_>, side: &Side<'_>) -> bool {

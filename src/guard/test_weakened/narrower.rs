@@ -14,8 +14,12 @@ use crate::guard::python::{Module, Names, each};
 /// A sentence on what is asked of fewer inputs, or less sharply; none where nothing is.
 pub(super) fn narrower(old: &Block<'_>, before: &Module, new: &Block<'_>, after: &Module) -> Option<String> {
     let name = if new.name.is_empty() { "the module" } else { &new.name };
-    if cuts(new, after) > cuts(old, before) {
+    let with_loops = loops(new) == loops(old);
+    if cuts(new, after, with_loops) > cuts(old, before, with_loops) {
         return Some(format!("{name} goes through a part of its rows only"));
+    }
+    if let Some(why) = passes_rows_over(old, new) {
+        return Some(format!("{name} {why}"));
     }
     if let Some(why) = awaits_less(&awaited(old, &before.names), &awaited(new, &after.names)) {
         return Some(format!("{name} {why}"));
@@ -24,7 +28,7 @@ pub(super) fn narrower(old: &Block<'_>, before: &Module, new: &Block<'_>, after:
 }
 
 /// How often the lists that a block goes through are cut: by a slice, a filter, a condition.
-fn cuts(block: &Block<'_>, module: &Module) -> usize {
+fn cuts(block: &Block<'_>, module: &Module, with_loops: bool) -> usize {
     let names = &module.names;
     let mut lists: Vec<&Expr> = Vec::new();
     for decorator in block.decorators() {
@@ -39,13 +43,21 @@ fn cuts(block: &Block<'_>, module: &Module) -> usize {
         }
     }
     each(block.body(), |_, node| {
-        if let AnyNodeRef::StmtFor(of) = node {
+        if let AnyNodeRef::StmtFor(of) = node
+            && with_loops
+        {
             lists.push(&of.iter);
         }
     });
     let list_cuts: usize = lists.iter().map(|list| cuts_of(list, names)).sum();
     let used: BTreeSet<String> = lists.iter().flat_map(|list| names_in(list)).collect();
     list_cuts + if block.function().is_some() { changed_lists(module, &used) } else { 0 }
+}
+
+fn loops(block: &Block<'_>) -> usize {
+    let mut loops = 0;
+    each(block.body(), |_, node| loops += usize::from(matches!(node, AnyNodeRef::StmtFor(_))));
+    loops
 }
 
 fn cuts_of(list: &Expr, names: &Names) -> usize {
@@ -63,6 +75,56 @@ fn cuts_of(list: &Expr, names: &Names) -> usize {
         };
     });
     cuts
+}
+
+/// Whether the rows that a test still gets, or got, no longer reach what it asserts.
+fn passes_rows_over(old: &Block<'_>, new: &Block<'_>) -> Option<&'static str> {
+    let (was, is) = (parameter_names(old), parameter_names(new));
+    if was.is_empty() {
+        return None;
+    }
+    let function = new.function()?;
+    let has_default =
+        function.parameters.iter_non_variadic_params().any(|one| one.default.is_some() && was.contains(one.parameter.name.as_str()));
+    if is.is_empty() && has_default {
+        return Some("has one row where it had several");
+    }
+    let (mut used, mut set) = (BTreeSet::new(), false);
+    each(new.body(), |_, node| {
+        if let AnyNodeRef::ExprName(name) = node
+            && is.contains(name.id.as_str())
+        {
+            if name.ctx.is_load() {
+                used.insert(name.id.to_string());
+            } else {
+                set = true;
+            }
+        }
+    });
+    let mut used_before = BTreeSet::new();
+    each(old.body(), |_, node| {
+        if let AnyNodeRef::ExprName(name) = node
+            && was.contains(name.id.as_str())
+        {
+            used_before.insert(name.id.to_string());
+        }
+    });
+    let ignores = used_before.iter().any(|name| is.contains(name) && !used.contains(name));
+    (ignores || set).then_some("does not use the rows that it gets")
+}
+
+/// The names that `parametrize` gives values to.
+fn parameter_names(block: &Block<'_>) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for decorator in block.decorators() {
+        if let Expr::Call(call) = &decorator.expression
+            && matches!(&*call.func, Expr::Attribute(of) if of.attr.as_str() == "parametrize")
+            && let Some(Expr::StringLiteral(text)) = call.arguments.find_argument_value("argnames", 0)
+        {
+            names.extend(text.value.to_str().split(',').map(|name| name.trim().to_owned()));
+        }
+    }
+    names
 }
 
 fn names_in(list: &Expr) -> Vec<String> {
@@ -128,7 +190,9 @@ fn awaited(block: &Block<'_>, names: &Names) -> Vec<Awaited> {
 fn collect_kinds(kind: &Expr, names: &Names, kinds: &mut BTreeSet<String>) {
     match kind {
         Expr::Tuple(of) => of.elts.iter().for_each(|one| collect_kinds(one, names, kinds)),
-        one => drop(kinds.insert(names.full(one))),
+        one => {
+            kinds.insert(names.full(one));
+        }
     }
 }
 

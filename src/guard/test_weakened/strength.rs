@@ -9,7 +9,7 @@ use crate::guard::python::{Names, is_constant};
 const OF_FLOATS: f64 = 0.01;
 
 /// Whether more than one answer satisfies an assertion, as far as its form says.
-pub(super) fn is_loose(expr: &Expr, names: &Names) -> bool {
+pub(in crate::guard) fn is_loose(expr: &Expr, names: &Names) -> bool {
     match expr {
         Expr::Compare(of) if of.ops.len() > 1 => !of.ops.iter().all(|op| *op == CmpOp::Eq),
         Expr::Compare(of) => compares_loosely(&of.left, of.ops[0], &of.comparators[0], names),

@@ -7,7 +7,7 @@ use crate::guard::python::place::last;
 use crate::guard::python::{Names, each, is_constant, same};
 
 /// Whether a condition holds whatever the program does.
-pub(super) fn always(expr: &Expr, names: &Names) -> bool {
+pub(in crate::guard) fn always(expr: &Expr, names: &Names) -> bool {
     match expr {
         Expr::Tuple(of) => !of.elts.is_empty(),
         Expr::List(of) => !of.elts.is_empty() && !of.elts.iter().all(Expr::is_starred_expr),
