@@ -160,6 +160,35 @@ fn a_repository_may_demand_a_proof() {
     assert_eq!((status, &report["reason"], &report["proof"]), (4, &json!("proof-not-enough"), &json!("consistent")), "{report:#}");
     let (status, report) = judged(&place, &[("calc.py", RIGHT), ("test_new.py", NEW_TEST)], &[]);
     assert_eq!((status, &report["proof"]), (0, &json!("proved")), "{report:#}");
+
+    let place = super::verdict::place(&[("calc.py", WRONG), (policy.1, policy.0)]);
+    let (status, report) = judged(&place, &[("calc.py", RIGHT)], &[]);
+    assert_eq!((status, &report["reason"], &report["proof"]), (4, &json!("proof-not-enough"), &json!("unproved")), "no tests: {report:#}");
+}
+
+#[test]
+fn a_judge_that_was_killed_goes_on_behind_its_last_run() {
+    let place = place(&[("calc.py", WRONG), ("test_old.py", OLD_TEST)]);
+    let mut killed = place.start(&[&edits(&[("calc.py", RIGHT), ("test_new.py", NEW_TEST)]), END], &[]);
+    let kept = |key: &str| {
+        let text = fs::read(place.path().join("out/kept/checkpoint.json")).unwrap_or_default();
+        serde_json::from_slice::<Value>(&text).unwrap_or_default()["judging"][key].as_array().map(Vec::len).unwrap_or_default()
+    };
+    while kept("red") < 1 {
+        assert!(killed.try_wait().unwrap().is_none(), "it ended before it could be killed");
+        std::thread::yield_now();
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let done = (kept("red"), kept("green"));
+    assert!(done < (3, 3), "{done:?}");
+    assert_eq!(place.say(&["--resume", "out"]).status.code(), Some(0));
+    let report = place.json("report.json");
+    assert_eq!((&report["proof"], &report["evidence"]["proving"]), (&json!("proved"), &json!(["test_new.New::test_add"])), "{report:#}");
+    assert_eq!((kept("red"), kept("green")), (3, 3));
+    let checkpoint = place.json("kept/checkpoint.json");
+    let stages = checkpoint["stage_ms"].as_array().unwrap().iter().filter(|stage| stage[0] == "tests_before").count();
+    assert_eq!(stages, 1, "{checkpoint:#}");
 }
 
 #[test]

@@ -182,9 +182,7 @@ async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>,
 
 /// Compares what the tests said before and after.
 pub(super) fn verdict(work: &Work<'_>) -> Judgement {
-    let judging = &work.checkpoint.judging;
-    let open_with = if work.checkpoint.tests_after.is_some() { &judging.open_with } else { &work.parts.settings.verify.open_with };
-    verify::demand(judged(work), open_with)
+    verify::demand(judged(work), &work.checkpoint.judging.open_with)
 }
 
 /// The judgement without what policy asks of it.
