@@ -183,6 +183,10 @@ impl Worker {
         let Some(forge) = self.forges.get(&claimed.repo.forge) else { return std::future::pending().await };
         loop {
             tokio::time::sleep(SEE).await;
+            // Publishing looks by itself, between its steps.
+            if self.store.cancel_asked(&claimed.lease).await.is_ok_and(|(_, stage)| stage == Stage::Publishing.name()) {
+                continue;
+            }
             let Ok(repository) = forge.repository(&claimed.repo).await else { continue };
             let (why, quiet) = if repository.archived {
                 ("the repository was archived", false)
