@@ -7,6 +7,7 @@
 //! through the API are sent from here.
 
 mod acts;
+mod approvals;
 mod archive;
 mod gitea;
 mod github;
@@ -18,6 +19,7 @@ mod people;
 mod requests;
 mod setup;
 mod state;
+mod statuses;
 mod verdicts;
 mod webhook;
 mod wire;
@@ -31,6 +33,7 @@ use tokio::sync::{oneshot, watch};
 use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
+pub use approvals::Protection;
 pub use github::Tried;
 pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};

@@ -302,6 +302,11 @@ pub struct State {
     pub hook_tries: Vec<u16>,
     /// Whether default branches show as protected from whoever is no administrator.
     pub protected: bool,
+    /// What it takes to merge into them.
+    pub protection: super::approvals::Protection,
+    pub(super) versions: super::approvals::Versions,
+    /// GitLab does not say when somebody approved, as older versions do not.
+    pub old_approvals: bool,
     /// Every status that was put on a commit, oldest first.
     pub statuses: Vec<super::requests::Status>,
     clock: Arc<dyn Clock>,
@@ -328,6 +333,9 @@ impl State {
             review_requests: Vec::new(),
             hook_tries: vec![202, 202],
             protected: true,
+            protection: super::approvals::Protection::default(),
+            versions: super::approvals::Versions::new(),
+            old_approvals: false,
             statuses: Vec::new(),
             clock,
             last_id: 100,
@@ -410,4 +418,10 @@ impl State {
 /// A time as all forges write it.
 pub(super) fn timestamp(ms: i64) -> String {
     OffsetDateTime::from_unix_timestamp(ms.div_euclid(1000)).ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// The same to the millisecond.
+pub(super) fn exact_timestamp(ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000);
+    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::state::{Issue, Repository, Spot, State};
-use super::webhook::{Delivery, gitea_headers, github_headers};
+use super::state::{Issue, Repository, Spot, State, timestamp};
+use super::webhook::{Delivery, News, gitea_headers, github_headers};
 use super::{gitea, github};
+use crate::domain::Permission;
 
 /// What a review comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,19 +43,36 @@ pub struct Review {
     pub body: String,
     /// Path, line and text of each remark.
     pub lines: Vec<(String, i64, String)>,
+    /// The commit at the head when it was written.
+    pub commit: String,
+    /// When it was written, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// It was taken back, or somebody set it aside.
+    pub dismissed: bool,
 }
 
 impl State {
-    /// Writes a review and tells the hooks. GitLab has no such thing: its reviewers write comments.
+    /// Writes a review and tells the hooks. GitLab knows approvals alone: all else its reviewers write as comments.
     pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
-        let id = self.next_id();
+        let (id, at_ms) = (self.next_id(), self.observe(spot));
+        let (repository, issue) = self.at(spot);
+        let commit = issue.pull.as_ref().map(|pull| repository.head_sha(issue, pull)).unwrap_or_default();
         let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
-        let review = Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines };
+        let review =
+            Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines, commit, at_ms, dismissed: false };
         self.issue_mut(spot).reviews.push(review.clone());
-        let Some(payload) = self.review_payload(spot, by, &review) else { return };
+        match (self.kind, review.verdict) {
+            (Kind::GitLab, Verdict::Approved) => self.announce(spot, by, &News::Approved),
+            _ => self.tell_of_review(spot, by, &review, "submitted"),
+        }
+    }
+
+    /// Tells the hooks of a review; only GitHub has another action than writing it.
+    pub(super) fn tell_of_review(&mut self, spot: Spot, by: &str, review: &Review, action: &'static str) {
+        let Some(payload) = self.review_payload(spot, by, review, action) else { return };
         let body = axum::body::Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
         let (event, action) = match (self.kind, review.verdict) {
-            (Kind::GitHub, _) => ("pull_request_review", "submitted"),
+            (Kind::GitHub, _) => ("pull_request_review", action),
             (Kind::GitLab, _) => return,
             (_, Verdict::Approved) => ("pull_request_approved", "reviewed"),
             (_, Verdict::ChangesRequested) => ("pull_request_rejected", "reviewed"),
@@ -74,12 +92,12 @@ impl State {
         }
     }
 
-    fn review_payload(&self, spot: Spot, by: &str, review: &Review) -> Option<Value> {
+    fn review_payload(&self, spot: Spot, by: &str, review: &Review, action: &str) -> Option<Value> {
         let (repository, issue) = self.at(spot);
         let pull = issue.pull.as_ref()?;
         Some(match self.kind {
             Kind::GitHub => json!({
-                "action": "submitted", "review": self.github_review(review),
+                "action": action, "review": self.github_review(review),
                 "pull_request": github::shape::pull(self, repository, issue, pull),
                 "repository": github::shape::repository(self, repository, ""), "sender": github::shape::user(self, by),
             }),
@@ -94,15 +112,17 @@ impl State {
 
     fn github_review(&self, review: &Review) -> Value {
         let state = match review.verdict {
+            _ if review.dismissed => "DISMISSED",
             Verdict::Approved => "APPROVED",
             Verdict::ChangesRequested => "CHANGES_REQUESTED",
             Verdict::Commented => "COMMENTED",
         };
-        json!({ "id": review.id, "user": github::shape::user(self, &review.author), "body": review.body, "state": state })
+        json!({ "id": review.id, "user": github::shape::user(self, &review.author), "body": review.body, "state": state, "commit_id": review.commit })
     }
 
     /// The reviews as the API lists them.
-    pub(super) fn listed_reviews(&self, issue: &Issue) -> Vec<Value> {
+    pub(super) fn listed_reviews(&self, repository: &Repository, issue: &Issue) -> Vec<Value> {
+        let head = issue.pull.as_ref().map(|pull| repository.head_sha(issue, pull)).unwrap_or_default();
         let gitea = |review: &Review| {
             let state = match review.verdict {
                 Verdict::Approved => "APPROVED",
@@ -110,8 +130,9 @@ impl State {
                 Verdict::Commented => "COMMENT",
             };
             json!({
-                "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": false,
-                "official": true, "dismissed": false, "comments_count": review.lines.len(),
+                "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": review.commit != head,
+                "official": repository.permission(&review.author) >= Permission::Write, "dismissed": review.dismissed, "commit_id": review.commit,
+                "submitted_at": timestamp(review.at_ms), "comments_count": review.lines.len(),
             })
         };
         let one = |review: &Review| if self.kind == Kind::GitHub { self.github_review(review) } else { gitea(review) };

@@ -98,6 +98,13 @@ pub(super) enum News {
         id: u64,
         from: String,
     },
+    /// Commits came to the branch of a pull request.
+    Pushed {
+        before: String,
+    },
+    /// GitLab alone tells of these so.
+    Approved,
+    Unapproved,
 }
 
 impl News {
@@ -113,6 +120,10 @@ impl News {
             (Self::Gone(how), _) => how,
             (Self::Edited { .. } | Self::CommentEdited { .. }, _) => "edited",
             (Self::Commented(_), _) => "created",
+            (Self::Pushed { .. }, Kind::Gitea | Kind::Forgejo) => "synchronized",
+            (Self::Pushed { .. }, _) => "synchronize",
+            (Self::Approved, _) => "approved",
+            (Self::Unapproved, _) => "unapproved",
         }
     }
 
@@ -178,6 +189,7 @@ impl State {
             (true, News::Commented(_) | News::CommentEdited { .. }) => ("issue_comment", "pull_request_comment"),
             (false, News::Labelled(_) | News::Unlabelled(_)) => ("issues", "issue_label"),
             (true, News::Labelled(_) | News::Unlabelled(_)) => ("pull_request", "pull_request_label"),
+            (true, News::Pushed { .. }) => ("pull_request", "pull_request_sync"),
             (false, _) => ("issues", "issues"),
             (true, _) => ("pull_request", "pull_request"),
         }

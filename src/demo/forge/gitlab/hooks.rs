@@ -41,9 +41,15 @@ fn action(news: &News) -> &'static str {
         News::Closed => "close",
         News::Reopened => "reopen",
         News::Commented(_) => "create",
-        News::Labelled(_) | News::Unlabelled(_) | News::Edited { .. } | News::CommentEdited { .. } | News::Locked | News::Gone(_) => {
-            "update"
-        }
+        News::Approved => "approved",
+        News::Unapproved => "unapproved",
+        News::Labelled(_)
+        | News::Unlabelled(_)
+        | News::Edited { .. }
+        | News::CommentEdited { .. }
+        | News::Locked
+        | News::Gone(_)
+        | News::Pushed { .. } => "update",
     }
 }
 
@@ -110,6 +116,9 @@ fn payload(state: &State, spot: Spot, by: &str, news: &News) -> Value {
                 None => attributes(state, repository, issue),
             };
             object["action"] = action(news).into();
+            if let News::Pushed { before } = news {
+                object["oldrev"] = before.as_str().into();
+            }
             put("object_attributes", object);
             put("labels", labels(repository, &issue.labels));
             put("changes", changes(repository, issue, news));
@@ -215,7 +224,7 @@ fn changes(repository: &Repository, issue: &Issue, news: &News) -> Value {
             }
         }
         News::Locked => changes["discussion_locked"] = pair(Value::Null, true.into()),
-        News::Commented(_) | News::CommentEdited { .. } | News::Gone(_) => {}
+        News::Commented(_) | News::CommentEdited { .. } | News::Gone(_) | News::Pushed { .. } | News::Approved | News::Unapproved => {}
     }
     if matches!(news, News::Labelled(_) | News::Unlabelled(_) | News::Closed | News::Reopened)
         && let Some(act) = issue.timeline.iter().rfind(|act| matches!(act.did, Did::Labelled(_) | Did::Unlabelled(_)))

@@ -45,6 +45,7 @@ pub fn project_row(state: &State, repository: &Repository, viewer: &str) -> Valu
         "archived": repository.archived, "visibility": if repository.private { "private" } else { "public" },
         "http_url_to_repo": format!("{address}.git"), "ssh_url_to_repo": "", "web_url": address, "issues_access_level": "enabled",
         "namespace": { "full_path": repository.owner(), "kind": "group" },
+        "only_allow_merge_if_pipeline_succeeds": !state.protection.statuses.is_empty(), "allow_merge_on_skipped_pipeline": false,
         "permissions": { "project_access": access, "group_access": null },
     })
 }
