@@ -19,12 +19,12 @@ use crate::forge::{
 
 /// Any name goes with a token; this one is customary.
 const GIT_USER: &str = "oauth2";
-const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
+pub(super) const PAGES: Paging = Paging { size_name: "per_page", size: 100, short_is_last: true };
 const DRAFT: &str = "Draft: ";
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 255;
 const ISSUES: &str = "issues";
-const MERGE_REQUESTS: &str = "merge_requests";
+pub(super) const MERGE_REQUESTS: &str = "merge_requests";
 
 /// A client of one GitLab.
 pub struct Client {
@@ -245,6 +245,10 @@ impl Forge for Client {
         self.examined(examination).await
     }
 
+    async fn status(&self, repo: &RepoRef, commit: &str, context: &'static str) -> Result<Option<CommitStatus>, ForgeError> {
+        self.status_now(repo, commit, context).await
+    }
+
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
         let what = format!("merge request {number} of {}", repo.path);
         let row: MergeRequestRow = self.http.get(what, &["projects", &repo.id, MERGE_REQUESTS, &number.to_string()]).await?;
@@ -257,12 +261,12 @@ impl Forge for Client {
         self.change(what, repo, MERGE_REQUESTS, number, json!({"description": body})).await
     }
 
-    /// None: GitLab keeps what reviewers write as comments, whose text comes with their deliveries.
-    async fn reviews(&self, _: &RepoRef, _: i64) -> Result<Vec<Review>, ForgeError> {
-        Ok(Vec::new())
+    /// The approvals alone: what reviewers write are comments here, whose text comes with their deliveries.
+    async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
+        self.approvals(repo, number).await
     }
 
-    /// None, as there are no [`Forge::reviews`].
+    /// None: an approval has no words.
     async fn line_comments(&self, _: &RepoRef, _: i64, _: &str) -> Result<Vec<LineComment>, ForgeError> {
         Ok(Vec::new())
     }
