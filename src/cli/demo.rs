@@ -149,6 +149,7 @@ impl Demo {
             allowed_users: Vec::new(),
             allowed_teams: Vec::new(),
             reviewers: Vec::new(),
+            human_review_teams: Vec::new(),
             draft_fallback: DraftFallback::Refuse,
             ca_file: None,
             allow_plain_http: false,

@@ -6,6 +6,7 @@
 pub mod codeowners;
 mod comment;
 pub mod endings;
+pub mod human_review;
 pub mod inert;
 pub mod replies;
 pub mod report;
@@ -13,7 +14,7 @@ pub mod text;
 
 use crate::config::DraftFallback;
 use crate::domain::{ObjectId, RepoRef};
-use crate::forge::{CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
+use crate::forge::{Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
 use crate::git::{GitError, Mirror, Remote};
 use crate::guard::GuardedPatch;
 
@@ -30,12 +31,6 @@ pub const NEEDS_REVIEW: LabelSpec = LabelSpec {
 pub const NO_FIX: LabelSpec =
     LabelSpec { name: "frognano-no-fix", color: "cfd3d7", description: "frognano-bot looked at this issue and proposes nothing" };
 
-/// On the head of a pull request that could be no draft: it fails, so that nobody takes silence for a review.
-pub const HUMAN_REVIEW: CommitStatus = CommitStatus {
-    context: "frognano/human-review",
-    passed: false,
-    description: "A machine made this change; a person must review it before it is merged",
-};
 /// On a pull request of ours whose reviews asked for more rounds than are made.
 pub const NEEDS_HUMAN: LabelSpec =
     LabelSpec { name: "needs-human", color: "b60205", description: "frognano-bot made all its rounds; a person must take over" };
@@ -92,8 +87,10 @@ pub async fn propose(
     let remote = Remote { url: access.url, credential: Some((access.username, access.token)), ca_file: access.ca_file };
     mirror.push(&remote, commit, to.branch).await?;
     let ready_is_fine = to.fallback == DraftFallback::ReviewStatus;
-    if ready_is_fine {
-        to.forge.set_status(to.repo, commit.as_str(), &HUMAN_REVIEW).await?;
+    let mut refused = Vec::new();
+    match demand_review(to, commit).await {
+        Err(error) if ready_is_fine => return Err(error.into()),
+        demanded => note(&mut refused, demanded)?,
     }
     let pull_request = match to.forge.find_pull_request(to.repo, to.branch).await? {
         Some(there) => there,
@@ -104,7 +101,7 @@ pub async fn propose(
         return Err(PublishError::NotADraft { number: pull_request.number });
     }
     label(to, pull_request.number).await?;
-    call_for_review(to, &pull_request).await?;
+    call_for_review(to, &pull_request, refused).await?;
     Ok(pull_request)
 }
 
@@ -120,11 +117,18 @@ async fn label(to: &Destination<'_>, number: i64) -> Result<(), ForgeError> {
     }
 }
 
+/// Lets the human review of a commit fail until somebody has made it; what turns it is another hand.
+async fn demand_review(to: &Destination<'_>, commit: &ObjectId) -> Result<(), ForgeError> {
+    match to.forge.status(to.repo, commit.as_str(), human_review::CONTEXT).await? {
+        Some(there) if !there.passed => Ok(()),
+        _ => to.forge.set_status(to.repo, commit.as_str(), &human_review::unreviewed(commit.as_str())).await,
+    }
+}
+
 /// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
 /// pull request, once; only a forge that does not answer is an error.
-async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), ForgeError> {
+async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest, mut refused: Vec<String>) -> Result<(), ForgeError> {
     let number = pull_request.number;
-    let mut refused = Vec::new();
     for reviewer in to.reviewers {
         note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
     }
@@ -175,6 +179,7 @@ pub async fn add(
     if !mirror.push_on(&remote, parent, commit, to.branch).await? {
         return Ok(Added::Moved);
     }
+    note(&mut Vec::new(), demand_review(to, commit).await)?;
     to.forge.edit_pull_request(to.repo, number, body).await?;
     to.forge.label_pull_request(to.repo, number, NEEDS_REVIEW).await?;
     Ok(Added::Done)

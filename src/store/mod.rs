@@ -9,6 +9,7 @@ mod deliveries;
 mod jobs;
 mod lease;
 mod repositories;
+mod reviews;
 mod standing;
 
 use sqlx::AnyPool;
@@ -18,6 +19,7 @@ pub use asks::Ask;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Which};
+pub use reviews::Watched;
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");

@@ -45,7 +45,7 @@ impl Bot {
     }
 
     /// kill -9.
-    fn kill(mut self) -> String {
+    pub fn kill(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.log.join().unwrap()

@@ -15,6 +15,7 @@ mod guard;
 mod guard_cli;
 mod hostile_bash;
 mod house;
+mod human_review;
 mod leaf_loop;
 mod leaf_recovery;
 mod leaf_vectors;

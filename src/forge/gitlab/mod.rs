@@ -1,5 +1,6 @@
 //! GitLab, self-managed and gitlab.com (forges.md, section 3).
 
+mod approvals;
 mod client;
 mod examine;
 mod inbound;

@@ -231,6 +231,7 @@ impl MergeRequestRow {
             open: self.state == "opened",
             head: Some(self.source_branch).filter(|_| is_here),
             base: self.target_branch,
+            head_sha: self.sha.unwrap_or_default(),
         }
     }
 

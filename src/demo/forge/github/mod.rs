@@ -81,6 +81,10 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
             writable(&state.repositories[here], caller)?;
             requests::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
         }),
+        ("GET", ["commits", commit, "status"]) => demand(caller, "statuses", false).and_then(|()| {
+            let combined = state.combined_status(&state.repositories[here], commit, "state");
+            combined.map(|combined| Answer::json(200, &combined)).ok_or_else(|| refuse(422, &format!("No commit found for SHA: {commit}")))
+        }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
         ("PUT", ["collaborators", login]) => setup::invite(state, ask, caller, here, login),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
@@ -223,10 +227,9 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
 fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
     let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(|| refuse(404, "Branch not found"))?;
-    Ok(Answer::json(
-        200,
-        &json!({ "name": branch, "commit": { "sha": tip }, "protected": state.protected && branch == repository.default_branch }),
-    ))
+    let protected = state.protected && branch == repository.default_branch;
+    let protection = state.protection_by_branch(protected);
+    Ok(Answer::json(200, &json!({ "name": branch, "commit": { "sha": tip }, "protected": protected, "protection": protection })))
 }
 
 fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {
