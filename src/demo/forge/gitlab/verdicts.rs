@@ -96,6 +96,7 @@ fn take_approvals_back(state: &mut State, spot: Spot, of: &str) {
 
 /// Notes for the words, and the state of the reviewer, whom it makes one of the reviewers. A wish for changes takes an approval back.
 pub(in crate::demo::forge) fn review(state: &mut State, spot: Spot, by: &str, new: &NewReview<'_>) {
+    state.observe(spot);
     if !new.body.is_empty() {
         state.comment(spot, by, new.body);
     }
