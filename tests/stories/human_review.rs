@@ -91,7 +91,6 @@ on_each_forge! {
 on_each_forge! {
     async fn an_approval_by_another_writer_turns_it_green_and_lets_the_merge_through(kind: Kind) {
         let (house, service, number) = proposed(kind).await;
-        house.forge().state().protection.statuses = vec![CONTEXT.to_owned()];
         house.forge().state().protection.approvals = 0;
         undraft(&house, number);
         let merge = || house.forge().merge(project::PATH, number, project::MAINTAINER);

@@ -26,7 +26,7 @@ pub struct Protection {
 
 impl Default for Protection {
     fn default() -> Self {
-        Self { statuses: Vec::new(), approvals: 1, writers_may_merge: false, administrators_pass: false }
+        Self { statuses: vec!["frognano/human-review".to_owned()], approvals: 1, writers_may_merge: false, administrators_pass: false }
     }
 }
 

@@ -144,6 +144,8 @@ impl Client {
             checks.ok("drafts", "supported");
         }
         self.protection(checks, owner, name, there["default_branch"].as_str().unwrap_or("main")).await;
+        let is_administrator = self.app.is_none() && there["permissions"]["admin"] == true;
+        self.wall(checks, (owner, name), there["default_branch"].as_str().unwrap_or("main"), is_administrator).await;
         if self.app.is_none() {
             self.hook(checks, owner, name).await;
         }

@@ -4,6 +4,7 @@ mod app;
 mod client;
 mod examine;
 mod inbound;
+mod protection;
 mod redeliver;
 mod rs256;
 
