@@ -151,6 +151,10 @@ impl State {
         if let Some(missing) = rules.statuses.iter().find(|context| !is_green(context)) {
             return Some(format!("required status check {missing} is not green at {head}"));
         }
+        let is_red = |run: &&super::Status| run.repository == repository.id && run.commit == head && rules.statuses.contains(&run.context);
+        if let Some(run) = self.check_runs.iter().rfind(is_red).filter(|run| run.state != "success") {
+            return Some(format!("required check run {} is not green at {head}", run.context));
+        }
         let approves = |review: &&super::Review| {
             review.verdict == Verdict::Approved
                 && !review.dismissed
