@@ -33,7 +33,7 @@ use secrecy::SecretString;
 use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef, ReviewState};
 
 pub use ears::Ears;
-pub use examine::Examination;
+pub use examine::{Examination, HUMAN_REVIEW};
 pub use own::OwnAccounts;
 pub use settings::{Pause, Settings, Sleep};
 pub use signature::{Unproved, VerifiedDelivery, hmac_sha256_hex};

@@ -8,7 +8,7 @@ use crate::domain::{Permission, RepoRef, ReviewState};
 use crate::forge::{CommitStatus, Forge, ForgeError, Review};
 
 /// The name of the status, to be demanded in the protection of the default branch.
-pub const CONTEXT: &str = "frognano/human-review";
+pub const CONTEXT: &str = crate::forge::HUMAN_REVIEW;
 
 /// The longest description that every forge takes, in characters.
 const LONGEST: usize = 140;
@@ -142,9 +142,11 @@ mod tests {
         Review { id: "1".to_owned(), author: author.to_owned(), state, body: String::new(), commit: commit.map(str::to_owned) }
     }
 
+    type Words<'a> = &'a [(&'a str, ReviewState, Option<&'a str>)];
+
     #[test]
     fn the_last_word_of_each_person_on_exactly_the_head_counts() {
-        let table: [(&[(&str, ReviewState, Option<&str>)], &[&str]); 10] = [
+        let table: [(Words<'_>, &[&str]); 10] = [
             (&[], &[]),
             (&[("olga", Approved, Some("a"))], &["olga"]),
             (&[("olga", Approved, Some("b"))], &[]),

@@ -91,7 +91,6 @@ on_each_forge! {
 on_each_forge! {
     async fn an_approval_by_another_writer_turns_it_green_and_lets_the_merge_through(kind: Kind) {
         let (house, service, number) = proposed(kind).await;
-        house.forge().state().protection.statuses = vec![CONTEXT.to_owned()];
         house.forge().state().protection.approvals = 0;
         undraft(&house, number);
         let merge = || house.forge().merge(project::PATH, number, project::MAINTAINER);
@@ -296,6 +295,34 @@ async fn an_old_gitlab_that_does_not_say_when_it_was_approved_is_read_by_its_not
     assert!(is_green(&house));
     hear(&service, &house.forge().push_to(project::PATH, number, WRITER, "tallybook/more.py").unwrap()).await;
     assert!(!is_green(&house));
+}
+
+#[tokio::test]
+async fn an_app_that_may_makes_a_check_run_of_the_same_name() {
+    for may in [true, false] {
+        let house = crate::github_app::house().await;
+        let mut granted = vec!["write:contents", "write:issues", "write:pull_requests", "read:metadata", "write:statuses"];
+        granted.extend(may.then_some("write:checks"));
+        crate::github_app::install(house.forge(), &granted);
+        house.forge().add_user(WRITER, false);
+        house.forge().permit(project::PATH, WRITER, Permission::Write).unwrap();
+        let service = house.service().await;
+        let issue = house.open_issue();
+        service.take(&house.label(issue)).await;
+        assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
+        looks(&service).await;
+        let runs = || house.forge().state().check_runs.iter().map(|run| (run.context.clone(), run.state.clone())).collect::<Vec<_>>();
+        let latest = |state: &str| may.then(|| (CONTEXT.to_owned(), state.to_owned()));
+        assert_eq!(runs().last().cloned(), latest("failure"));
+        let number = house.pull_requests()[0].number;
+        hear(&service, &house.forge().approve(project::PATH, number, WRITER).unwrap()).await;
+        assert!(is_green(&house));
+        assert_eq!(runs().last().cloned(), latest("success"));
+        let written = runs().len();
+        hear(&service, &house.forge().write_comment(project::PATH, issue, "Well done.", project::READER).unwrap()).await;
+        assert_eq!(runs().len(), written, "what stands is not written again");
+        assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+    }
 }
 
 /// The real program, killed in the middle of a look.

@@ -7,6 +7,7 @@ mod commands;
 mod crashes;
 mod demo_forge;
 mod doctor;
+mod doctor_walls;
 mod faces;
 mod faults;
 mod fix;

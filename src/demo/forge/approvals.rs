@@ -26,7 +26,7 @@ pub struct Protection {
 
 impl Default for Protection {
     fn default() -> Self {
-        Self { statuses: Vec::new(), approvals: 1, writers_may_merge: false, administrators_pass: false }
+        Self { statuses: vec!["frognano/human-review".to_owned()], approvals: 1, writers_may_merge: false, administrators_pass: false }
     }
 }
 
@@ -150,6 +150,10 @@ impl State {
             |context: &&String| self.latest_status(repository.id, &head, context).is_some_and(|status| status.state == "success");
         if let Some(missing) = rules.statuses.iter().find(|context| !is_green(context)) {
             return Some(format!("required status check {missing} is not green at {head}"));
+        }
+        let is_red = |run: &&super::Status| run.repository == repository.id && run.commit == head && rules.statuses.contains(&run.context);
+        if let Some(run) = self.check_runs.iter().rfind(is_red).filter(|run| run.state != "success") {
+            return Some(format!("required check run {} is not green at {head}", run.context));
         }
         let approves = |review: &&super::Review| {
             review.verdict == Verdict::Approved

@@ -281,6 +281,8 @@ pub struct State {
     /// What it takes to merge into them.
     pub protection: super::approvals::Protection,
     pub(super) versions: super::approvals::Versions,
+    /// Every check run of GitHub Apps, oldest first.
+    pub check_runs: Vec<super::requests::Status>,
     /// GitLab does not say when somebody approved, as older versions do not.
     pub old_approvals: bool,
     /// Every status that was put on a commit, oldest first.
@@ -311,6 +313,7 @@ impl State {
             protected: true,
             protection: super::approvals::Protection::default(),
             versions: super::approvals::Versions::new(),
+            check_runs: Vec::new(),
             old_approvals: false,
             statuses: Vec::new(),
             clock,

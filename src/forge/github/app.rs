@@ -87,6 +87,8 @@ pub(super) enum Use {
     Git,
     /// Asking who is in a team.
     Members,
+    /// Making check runs.
+    Checks,
 }
 
 impl Use {
@@ -95,6 +97,7 @@ impl Use {
             Self::Api => json!({"contents": "write", "issues": "write", "pull_requests": "write", "metadata": "read", "statuses": "write"}),
             Self::Git => json!({"contents": "write", "metadata": "read"}),
             Self::Members => json!({"members": "read"}),
+            Self::Checks => json!({"checks": "write", "metadata": "read"}),
         }
     }
 }
@@ -207,6 +210,9 @@ impl App {
 impl Credentials for App {
     async fn token(&self, path: &[&str]) -> Result<SecretString, ForgeError> {
         let (about, purpose) = match path {
+            ["repos", owner, name, "check-runs"] | ["repos", owner, name, "commits", _, "check-runs"] => {
+                (About::Repository(owner.to_lowercase(), name.to_lowercase()), Use::Checks)
+            }
             ["repos", owner, name, ..] => (About::Repository(owner.to_lowercase(), name.to_lowercase()), Use::Api),
             ["repositories", id, ..] if id.parse::<i64>().is_ok() => (About::RepositoryId(id.parse().unwrap_or_default()), Use::Api),
             ["orgs", organization, ..] => (About::Organization(organization.to_lowercase()), Use::Members),

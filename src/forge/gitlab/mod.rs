@@ -6,6 +6,7 @@ mod examine;
 mod inbound;
 mod payload;
 mod proof;
+mod protection;
 mod reviews;
 mod rows;
 

@@ -222,10 +222,11 @@ fn branch_protection(state: &State, caller: &Caller, here: usize, name: &str) ->
         return Err(not_found());
     }
     let rules = &state.protection;
+    let word = if state.kind == super::Kind::Forgejo { "apply_to_admins" } else { "block_admin_merge_override" };
     Ok(Answer::json(
         200,
         &json!({
-            "rule_name": name, "block_admin_merge_override": !rules.administrators_pass, "enable_merge_whitelist": !rules.writers_may_merge,
+            "rule_name": name, (word): !rules.administrators_pass, "enable_merge_whitelist": !rules.writers_may_merge,
             "required_approvals": rules.approvals, "status_check_contexts": rules.statuses,
         }),
     ))

@@ -1,6 +1,7 @@
 //! GitHub's API as Enterprise Server has it under `/api/v3`, as far as the service and its stories need it (forges.md, section 2.3).
 
 mod app;
+mod check_runs;
 mod issues;
 mod pulls;
 mod setup;
@@ -81,6 +82,8 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
             writable(&state.repositories[here], caller)?;
             requests::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
         }),
+        ("POST", ["check-runs"]) => check_runs::make(state, ask, caller, here),
+        ("GET", ["commits", commit, "check-runs"]) => check_runs::list(state, ask, caller, here, commit),
         ("GET", ["commits", commit, "status"]) => demand(caller, "statuses", false).and_then(|()| {
             let combined = state.combined_status(&state.repositories[here], commit, "state");
             combined.map(|combined| Answer::json(200, &combined)).ok_or_else(|| refuse(422, &format!("No commit found for SHA: {commit}")))
