@@ -316,6 +316,7 @@ fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {
         allowed_users: forge.allowed_users.clone(),
         allowed_teams: forge.allowed_teams.clone(),
         reviewers: forge.reviewers.clone(),
+        human_review_teams: forge.human_review_teams.clone(),
         draft_fallback: forge.draft_fallback,
     }
 }

@@ -196,6 +196,10 @@ pub struct Forge {
     /// Who is asked to review where no CODEOWNERS says it: logins.
     #[serde(default)]
     pub reviewers: Vec<String>,
+    /// When given, only an approval by a member of one of these teams, `organization/team`, turns `frognano/human-review` green; write
+    /// access is needed besides.
+    #[serde(default)]
+    pub human_review_teams: Vec<String>,
     /// What is done where the forge makes no drafts.
     #[serde(default)]
     pub draft_fallback: DraftFallback,

@@ -9,6 +9,7 @@ mod conclude;
 mod feedback;
 mod reconcile;
 mod record;
+mod reviews;
 mod stopping;
 mod undo;
 
@@ -168,6 +169,7 @@ impl Worker {
         for _ in 0..ANSWERING {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
+        hands.spawn(self.clone().watch_reviews(stop.clone()));
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
         }

@@ -149,6 +149,7 @@ impl Demo {
             allowed_users: Vec::new(),
             allowed_teams: Vec::new(),
             reviewers: Vec::new(),
+            human_review_teams: Vec::new(),
             draft_fallback: DraftFallback::Refuse,
             // The forge is this program.
             write_spacing_ms: Some(0),

@@ -64,9 +64,11 @@ impl File {
                 (true, _) => demand(false, format!("{place} token: given beside app_id or app_key; use one of both ways")),
                 (false, _) => demand(false, format!("{place} app_id and app_key: an App needs both")),
             }
-            for team in &forge.allowed_teams {
-                let parts = team.rsplit_once('/').filter(|(group, team)| !group.is_empty() && !team.is_empty());
-                demand(parts.is_some(), format!("{place} allowed_teams: {team:?} is not organization/team"));
+            for (key, teams) in [("allowed_teams", &forge.allowed_teams), ("human_review_teams", &forge.human_review_teams)] {
+                for team in teams {
+                    let parts = team.rsplit_once('/').filter(|(group, team)| !group.is_empty() && !team.is_empty());
+                    demand(parts.is_some(), format!("{place} {key}: {team:?} is not organization/team"));
+                }
             }
             for name in forge.allowed_users.iter().chain(&forge.reviewers) {
                 demand(!name.trim().is_empty(), format!("{place} allowed_users and reviewers: an empty name"));

@@ -72,6 +72,30 @@ pub fn commit_folder(repository: &Path, folder: &Path, message: &str) -> io::Res
     Ok(())
 }
 
+/// Commits one more file to a branch, as somebody who pushes it; its text is its name.
+///
+/// # Errors
+/// What git says.
+pub fn commit_file(repository: &Path, branch: &str, file: &str, by: &str) -> io::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (text, index) = (folder.path().join("text"), folder.path().join("index"));
+    std::fs::write(&text, format!("# {file}\n"))?;
+    let told = |output: Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let reference = format!("refs/heads/{branch}");
+    let blob = told(run(git(repository).args(["hash-object", "-w", "--no-filters", "--"]).arg(&text))?);
+    run(git(repository).env("GIT_INDEX_FILE", &index).args(["read-tree", &reference]))?;
+    let entry = format!("100644,{blob},{file}");
+    run(git(repository).env("GIT_INDEX_FILE", &index).args(["update-index", "--add", "--cacheinfo", &entry]))?;
+    let tree = told(run(git(repository).env("GIT_INDEX_FILE", &index).arg("write-tree"))?);
+    let mut commit = git(repository);
+    for role in ["AUTHOR", "COMMITTER"] {
+        commit.env(format!("GIT_{role}_NAME"), by).env(format!("GIT_{role}_EMAIL"), format!("{by}@example.com"));
+    }
+    let made = told(run(commit.args(["commit-tree", "-p", &reference, "-m", &format!("Add {file}"), &tree]))?);
+    run(git(repository).args(["update-ref", &reference, &made]))?;
+    Ok(())
+}
+
 /// Protects the default branch of a repository that the forge takes over.
 ///
 /// # Errors

@@ -125,6 +125,8 @@ pub enum ReviewState {
     Approved,
     /// The reviewer wants it changed.
     ChangesRequested,
+    /// It was an approval or a rejection, and counts no more.
+    Dismissed,
     /// Neither.
     Commented,
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::address::owner_and_name;
 use super::http::{Call, Http, Paging, Rows};
-use super::rows::{IssueRow, LineRow, PullRow, RepositoryRow, ReviewRow};
-use super::{ForgeError, LineComment, PullRequestNow, Review};
+use super::rows::{IssueRow, LineRow, PullRow, RepositoryRow, ReviewRow, StatusesRow};
+use super::{CommitStatus, ForgeError, LineComment, PullRequestNow, Review};
 use crate::domain::{Issue, RepoRef};
 
 pub(super) async fn pull_request(http: &Http, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
@@ -44,6 +44,23 @@ pub(super) async fn line_comments(
     let path = ["repos", owner, name, "pulls", &number.to_string(), "reviews", review, "comments"];
     let rows: Rows<LineRow> = http.list(what, &path, &[], paging).await?;
     Ok(rows.rows.into_iter().map(|row| row.comment(of_diff)).collect())
+}
+
+/// The latest status of this context, of as many as stand on one page.
+pub(super) async fn status(
+    http: &Http,
+    paging: Paging,
+    repo: &RepoRef,
+    commit: &str,
+    context: &'static str,
+) -> Result<Option<CommitStatus>, ForgeError> {
+    let (owner, name) = owner_and_name(repo)?;
+    let what = format!("the status {context} on {commit} of {}", repo.path);
+    let path = ["repos", owner, name, "commits", commit, "status"];
+    let call = Call::new(what, Method::GET, &path);
+    let there: StatusesRow = http.ask(&call.asking(vec![(paging.size_name, paging.size.to_string())])).await?;
+    let row = there.statuses.into_iter().find(|row| row.context == context);
+    Ok(row.map(|row| CommitStatus { context, passed: row.state == "success", description: row.description.into() }))
 }
 
 /// `label` as the forge spells it.

@@ -12,6 +12,53 @@ pub struct Examination<'a> {
     pub repositories: &'a [RepoRef],
 }
 
+/// The status that says whether a person has reviewed the head of a pull request of ours.
+pub const HUMAN_REVIEW: &str = "frognano/human-review";
+
+/// What stands between our account and a merge into the default branch, as far as the forge tells it.
+#[derive(Debug)]
+pub(super) struct Wall<'a> {
+    /// The default branch.
+    pub(super) branch: &'a str,
+    /// Whether a merge needs [`HUMAN_REVIEW`].
+    pub(super) demands_review: bool,
+    /// Our account may push there, without any pull request.
+    pub(super) may_push: bool,
+    /// Our account may merge there, once all that is demanded is there.
+    pub(super) may_merge: bool,
+    /// How many approvals by people a merge needs; none where that is not told.
+    pub(super) approvals: Option<u64>,
+    /// Our account is not held by what is demanded.
+    pub(super) passes_over: bool,
+    /// What to click so that the status is demanded.
+    pub(super) to_demand: &'a str,
+    /// What to click so that our account can't merge by itself.
+    pub(super) to_hold: &'a str,
+}
+
+/// The status alone is no wall against our own account, which sets it: a person's approval is, or that it may not merge.
+pub(super) fn judge_wall(checks: &mut Checks, wall: &Wall<'_>) {
+    let Wall { branch, to_demand, to_hold, .. } = wall;
+    if wall.demands_review {
+        checks.ok("human_review", format!("{branch} demands {HUMAN_REVIEW} before a merge"));
+    } else {
+        checks.warn("human_review", format!("{branch} does not demand {HUMAN_REVIEW} before a merge: {to_demand}"));
+    }
+    let check = "could_merge";
+    match wall.approvals {
+        _ if wall.passes_over => {
+            checks.fail(check, format!("the bot is an administrator whom the protection of {branch} does not hold: {to_hold}"));
+        }
+        _ if wall.may_push => checks.fail(check, format!("the bot may push to {branch} without a pull request: {to_hold}")),
+        _ if !wall.may_merge => checks.ok(check, format!("the bot may not merge into {branch}")),
+        Some(0) => checks.fail(check, format!("the bot could merge into {branch} without a person: {to_hold}")),
+        Some(approvals) => {
+            checks.ok(check, format!("a merge into {branch} needs {approvals} approval by people, which the bot can't give itself"))
+        }
+        None => checks.warn(check, format!("it is not told whether a merge into {branch} needs an approval: {to_hold}")),
+    }
+}
+
 /// The first call failed: whether the forge is not there or does not let us in.
 pub(super) fn not_let_in(checks: &mut Checks, error: &ForgeError) -> bool {
     match error {

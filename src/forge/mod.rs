@@ -24,6 +24,7 @@ mod rows;
 mod settings;
 mod signature;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -32,7 +33,7 @@ use secrecy::SecretString;
 use crate::domain::{Actor, Check, Checks, Event, Issue, Permission, RepoRef, ReviewState};
 
 pub use ears::Ears;
-pub use examine::Examination;
+pub use examine::{Examination, HUMAN_REVIEW};
 pub use own::OwnAccounts;
 pub use settings::{Pause, Settings, Sleep};
 pub use signature::{Unproved, VerifiedDelivery, hmac_sha256_hex};
@@ -178,6 +179,8 @@ pub struct PullRequestNow {
     pub head: Option<String>,
     /// The branch it is for, without `refs/heads/`.
     pub base: String,
+    /// The commit at its head, as the forge knows it.
+    pub head_sha: String,
 }
 
 /// A review of a pull request.
@@ -187,11 +190,11 @@ pub struct Review {
     pub id: String,
     /// The login of its author.
     pub author: String,
-    /// What it came to.
+    /// What it came to; that of a bot is never more than a comment.
     pub state: ReviewState,
     /// Its text.
     pub body: String,
-    /// The commit that was reviewed; none where the forge does not say it.
+    /// The commit that was looked at; none where the forge does not say it.
     pub commit: Option<String>,
 }
 
@@ -269,14 +272,14 @@ fn not_here(what: String) -> ForgeError {
 }
 
 /// A status on a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitStatus {
     /// Whose word it is, like `frognano/human-review`.
     pub context: &'static str,
     /// False: it fails, and holds a merge back where the forge demands it.
     pub passed: bool,
     /// One sentence, at most 140 characters.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
 }
 
 /// What we ask of a forge. One implementation serves one configured entry.
@@ -341,6 +344,10 @@ pub trait Forge: Send + Sync {
     /// Puts a status on a commit, in place of an earlier one of the same context.
     async fn set_status(&self, repo: &RepoRef, commit: &str, status: &CommitStatus) -> Result<(), ForgeError> {
         Err(not_here(format!("the status {} on {commit} of {}", status.context, repo.path)))
+    }
+    /// The status that a commit has now under a context; none where it has none.
+    async fn status(&self, repo: &RepoRef, commit: &str, context: &'static str) -> Result<Option<CommitStatus>, ForgeError> {
+        Err(not_here(format!("the status {context} on {commit} of {}", repo.path)))
     }
     /// What an administrator should know: of the forge, of our token, and of these repositories. Changes nothing.
     async fn examine(&self, examination: &Examination<'_>) -> Vec<Check> {

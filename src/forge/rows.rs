@@ -141,6 +141,27 @@ pub(super) struct ReviewRow {
     user: Option<User>,
     #[serde(default)]
     commit_id: Option<String>,
+    /// Gitea and Forgejo keep the state of a review that was dismissed.
+    #[serde(default)]
+    dismissed: Option<bool>,
+}
+
+/// A status of a commit: GitHub says `state`, Gitea and Forgejo say `status`.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct StatusRow {
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) context: String,
+    #[serde(default, alias = "status", deserialize_with = "or_empty")]
+    pub(super) state: String,
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) description: String,
+}
+
+/// The latest status of each context.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct StatusesRow {
+    #[serde(default, deserialize_with = "or_empty")]
+    pub(super) statuses: Vec<StatusRow>,
 }
 
 /// What a review says of a line. `original_line` is where the line was when the review was written.
@@ -174,13 +195,17 @@ impl ReviewRow {
     /// As the lists of reviews have it.
     pub(super) fn review(self) -> Review {
         let author = self.user.as_ref().map(|user| user.login.clone()).unwrap_or_default();
-        let (id, state) = (self.id.map(|id| id.to_string()).unwrap_or_default(), self.came_to());
-        Review { id, author, state, body: self.body, commit: self.commit_id.filter(|commit| !commit.is_empty()) }
+        let by_bot = self.user.as_ref().is_some_and(User::is_bot);
+        let state = if by_bot { ReviewState::Commented } else { self.came_to() };
+        let commit = self.commit_id.filter(|commit| !commit.is_empty());
+        Review { id: self.id.map(|id| id.to_string()).unwrap_or_default(), author, state, body: self.body, commit }
     }
 
     fn came_to(&self) -> ReviewState {
         let state = self.state.to_ascii_lowercase();
-        if state.ends_with("approved") {
+        if state == "dismissed" || self.dismissed == Some(true) {
+            ReviewState::Dismissed
+        } else if state.ends_with("approved") {
             ReviewState::Approved
         } else if state.ends_with("rejected") || state == "changes_requested" || state == "request_changes" {
             ReviewState::ChangesRequested
@@ -319,6 +344,7 @@ impl PullRow {
             title: self.title,
             head: is_own.then_some(self.head.name),
             base: self.base.map(|base| base.name).unwrap_or_default(),
+            head_sha: self.head.sha,
         }
     }
 
@@ -366,6 +392,11 @@ mod tests {
         let commit = |review: Value| from_value::<ReviewRow>(review).unwrap().review().commit;
         assert_eq!(commit(json!({"commit_id": "abc"})).as_deref(), Some("abc"));
         assert_eq!((commit(json!({"commit_id": ""})), commit(json!({"commit_id": null})), commit(json!({}))), (None, None, None));
+        for dismissed in [json!({"state": "DISMISSED"}), json!({"state": "APPROVED", "dismissed": true})] {
+            assert_eq!(came_to(dismissed.clone()), ReviewState::Dismissed, "{dismissed}");
+        }
+        let by_bot = json!({"state": "APPROVED", "user": {"login": "helper[bot]", "type": "Bot"}});
+        assert_eq!(came_to(by_bot), ReviewState::Commented, "only a person approves");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct ForgeRules {
     pub allowed_teams: Vec<String>,
     /// Who is asked to review where no CODEOWNERS names anybody.
     pub reviewers: Vec<String>,
+    /// When there are any, only an approval by a member of one of these teams, `organization/team`, is a human review.
+    pub human_review_teams: Vec<String>,
     /// What is done where the forge makes no drafts.
     pub draft_fallback: crate::config::DraftFallback,
 }

@@ -299,13 +299,13 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     admit::goes_on(work, asked).await?;
     work.checkpoint.pushing = true;
     work.keep().await?;
-    publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
+    let refused = publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
     admit::goes_on(work, asked).await?;
     let pull_request = publish::open(&to, work.checkpoint.opened, &title, &body).await?;
     work.checkpoint.opened = Some(pull_request.number);
     work.keep().await?;
     admit::goes_on(work, asked).await?;
-    publish::present(&to, &pull_request).await?;
+    publish::present(&to, &pull_request, refused).await?;
     admit::goes_on(work, asked).await?;
     work.checkpoint.proposed = Some((pull_request.url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
     work.keep().await?;

@@ -8,6 +8,7 @@ mod back;
 pub mod codeowners;
 mod comment;
 pub mod endings;
+pub mod human_review;
 pub mod inert;
 pub mod replies;
 pub mod report;
@@ -17,7 +18,7 @@ use futures_util::future::BoxFuture;
 
 use crate::config::DraftFallback;
 use crate::domain::{ObjectId, RepoRef};
-use crate::forge::{CommitStatus, Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
+use crate::forge::{Forge, ForgeError, LabelSpec, NewDraft, PullRequest};
 use crate::git::{GitError, Mirror};
 use crate::guard::GuardedPatch;
 
@@ -43,12 +44,6 @@ pub const TESTS_CHANGED: LabelSpec = LabelSpec {
 pub const NO_FIX: LabelSpec =
     LabelSpec { name: "frognano-no-fix", color: "cfd3d7", description: "frognano-bot looked at this issue and proposes nothing" };
 
-/// On the head of a pull request that could be no draft: it fails, so that nobody takes silence for a review.
-pub const HUMAN_REVIEW: CommitStatus = CommitStatus {
-    context: "frognano/human-review",
-    passed: false,
-    description: "A machine made this change; a person must review it before it is merged",
-};
 /// On a pull request of ours whose reviews asked for more rounds than are made.
 pub const NEEDS_HUMAN: LabelSpec =
     LabelSpec { name: "needs-human", color: "b60205", description: "frognano-bot made all its rounds; a person must take over" };
@@ -90,17 +85,20 @@ pub struct Destination<'a> {
     pub changes_tests: bool,
 }
 
-/// Pushes the commit of a guarded patch to our branch.
+/// Pushes the commit of a guarded patch to our branch, on which the human review fails from then on. What of that the forge refused, for
+/// [`present`] to say.
 ///
 /// # Errors
 /// When the forge or git refuses.
-pub async fn push(to: &Destination<'_>, patch: &GuardedPatch, mirror: &Mirror, commit: &ObjectId) -> Result<(), PublishError> {
+pub async fn push(to: &Destination<'_>, patch: &GuardedPatch, mirror: &Mirror, commit: &ObjectId) -> Result<Vec<String>, PublishError> {
     tracing::info!(branch = to.branch, files = patch.changed().len(), "pushing");
     with_access(to.forge, to.repo, &|remote| Box::pin(async move { mirror.push(&remote, commit, to.branch).await })).await?;
-    if to.fallback == DraftFallback::ReviewStatus {
-        to.forge.set_status(to.repo, commit.as_str(), &HUMAN_REVIEW).await?;
+    let mut refused = Vec::new();
+    match demand_review(to, commit).await {
+        Err(error) if to.fallback == DraftFallback::ReviewStatus => return Err(error.into()),
+        demanded => note(&mut refused, demanded)?,
     }
-    Ok(())
+    Ok(refused)
 }
 
 /// Opens the draft pull request, or finds the one that is open. One that is `known` to have been a draft when this run opened it is people's to
@@ -121,13 +119,13 @@ pub async fn open(to: &Destination<'_>, known: Option<i64>, title: &str, body: &
     Ok(pull_request)
 }
 
-/// Labels the pull request and asks for its review.
+/// Labels the pull request, asks for its review, and says what the forge `refused` so far.
 ///
 /// # Errors
 /// When the forge does not take the label, or does not answer.
-pub async fn present(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), PublishError> {
+pub async fn present(to: &Destination<'_>, pull_request: &PullRequest, refused: Vec<String>) -> Result<(), PublishError> {
     label(to, pull_request.number).await?;
-    Ok(call_for_review(to, pull_request).await?)
+    Ok(call_for_review(to, pull_request, refused).await?)
 }
 
 /// Labels the pull request, or closes it again where the forge does not take the label: none of ours stands without.
@@ -150,11 +148,18 @@ async fn put_labels(to: &Destination<'_>, number: i64) -> Result<(), ForgeError>
     Ok(())
 }
 
+/// Lets the human review of a commit fail until somebody has made it; what turns it is another hand.
+async fn demand_review(to: &Destination<'_>, commit: &ObjectId) -> Result<(), ForgeError> {
+    match to.forge.status(to.repo, commit.as_str(), human_review::CONTEXT).await? {
+        Some(there) if !there.passed => Ok(()),
+        _ => to.forge.set_status(to.repo, commit.as_str(), &human_review::unreviewed(commit.as_str())).await,
+    }
+}
+
 /// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
 /// pull request, once; only a forge that does not answer is an error.
-async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest) -> Result<(), ForgeError> {
+async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest, mut refused: Vec<String>) -> Result<(), ForgeError> {
     let number = pull_request.number;
-    let mut refused = Vec::new();
     for reviewer in to.reviewers {
         note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
     }
@@ -205,6 +210,7 @@ pub async fn add(
     if !with_access(to.forge, to.repo, &push).await? {
         return Ok(Added::Moved);
     }
+    note(&mut Vec::new(), demand_review(to, commit).await)?;
     let title = to.forge.pull_request(to.repo, number).await?.title;
     to.forge.edit_pull_request(to.repo, number, text::retitled(&title, report).as_deref(), body).await?;
     put_labels(to, number).await?;

@@ -2,7 +2,7 @@
 
 use crate::domain::{Clock, Event, Explanation, Ids, Origin, RepoRef, Trigger, Verb};
 
-use super::{Store, StoreError, asks, plain};
+use super::{Store, StoreError, asks, plain, reviews};
 use sqlx::Row as _;
 
 /// Stands in the place of the verb for a delivery that can't be read and so is ignored.
@@ -79,6 +79,8 @@ impl Store {
         }
         if let Some(repo) = delivery.read.ok().and_then(|event| event.repository.as_ref()) {
             note_repository(&mut transaction, repo).await?;
+            let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
+            reviews::wake(&mut transaction, repo, number, now).await?;
         }
         let intake = match (delivery.read, trigger.filter(|_| asks)) {
             (Ok(event), Some(trigger)) => {

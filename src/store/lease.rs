@@ -5,7 +5,7 @@ use sqlx::Row as _;
 
 use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
-use super::{Store, StoreError, plain};
+use super::{Store, StoreError, plain, reviews};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -263,6 +263,9 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         fenced(lease, done.rows_affected())?;
+        if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
+            reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
+        }
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
         Ok(())

@@ -11,6 +11,7 @@ mod jobs;
 mod lease;
 mod queue;
 mod repositories;
+mod reviews;
 mod standing;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
+pub use reviews::Watched;
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");

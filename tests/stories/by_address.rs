@@ -20,8 +20,8 @@ use frognano_bot::app::{self, TimeIds};
 use frognano_bot::config::Config;
 use frognano_bot::demo::model_server::ModelServer;
 use frognano_bot::demo::{self, Kind, Running, forge::Forge as BuiltIn, project};
-use frognano_bot::domain::{Ids as _, NoPatch, Outcome, RepoRef, SystemClock};
-use frognano_bot::forge::{Forge, LabelSpec, Settings, Sleep, gitea, github, gitlab};
+use frognano_bot::domain::{Ids as _, NoPatch, Outcome, RepoRef, Stage, SystemClock};
+use frognano_bot::forge::{Forge, LabelSpec, PullRequest, Settings, Sleep, gitea, github, gitlab};
 use frognano_bot::model::{RestartOn, Script, Scripted};
 use frognano_bot::worker::Progress;
 use secrecy::ExposeSecret as _;
@@ -33,6 +33,8 @@ use crate::faces::on_each_forge;
 use crate::house::{PATIENCE, SECRET};
 
 const LABEL: LabelSpec = LabelSpec { name: project::LABEL, color: "1f883d", description: "frognano-bot proposes a fix" };
+/// An agent that is in the middle of a command for longer than a story waits.
+const BUSY: &str = r#"{"content": "", "tool_calls": [{"name": "Bash", "arguments": {"command": "sleep 100"}}]}"#;
 const NOTHING: &str = r#"{"content": "I see nothing to change."}"#;
 
 /// Where the forge is, and who asks it.
@@ -174,15 +176,48 @@ impl Site {
     /// Sets the label and waits for what the service makes of it; the run's id and its outcome.
     async fn label(&mut self, issue: i64) -> (String, Outcome) {
         self.maintainer.client.add_label(&self.repo, issue, LABEL).await.unwrap();
+        self.ended().await
+    }
+
+    /// Waits for the end of a run; its id and its outcome.
+    async fn ended(&mut self) -> (String, Outcome) {
+        self.until(|progress| match progress {
+            Progress::Ended { run, outcome, .. } => Some((run, outcome)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits until the agent is at work.
+    async fn at_work(&mut self) -> String {
+        self.until(|progress| match progress {
+            Progress::Stage { run, stage: Stage::Agent } => Some(run),
+            _ => None,
+        })
+        .await
+    }
+
+    async fn until<T>(&mut self, is_it: impl Fn(Progress) -> Option<T>) -> T {
         let watch = &mut self.watch;
-        let ended = async move {
+        let waited = async move {
             loop {
-                if let Progress::Ended { run, outcome, .. } = watch.recv().await.unwrap() {
-                    return (run, outcome);
+                if let Some(found) = is_it(watch.recv().await.unwrap()) {
+                    return found;
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, ended).await.expect("no outcome: did the forge send its delivery here?")
+        tokio::time::timeout(PATIENCE, waited).await.expect("nothing came: did the forge send its delivery here?")
+    }
+
+    /// The pull request of a run, as the service's account finds it.
+    async fn pull_request(&self, issue: i64, run: &str) -> Option<PullRequest> {
+        self.bot.client.find_pull_request(&self.repo, &format!("frognano/issue-{issue}-{run}")).await.unwrap()
+    }
+
+    /// That the older of two pull requests says which one supersedes it.
+    async fn assert_superseded(&self, old: &PullRequest, new: &PullRequest) {
+        let said = self.maintainer.client.pull_request_comments(&self.repo, old.number).await.unwrap();
+        assert!(said.iter().any(|said| said.body.contains("supersedes") && said.body.contains(&new.url)), "{said:?}");
     }
 
     async fn labels_of_pull_request(&self, number: i64) -> Vec<String> {
@@ -287,21 +322,59 @@ async fn make_hook(kind: Kind, maintainer: &Person, repo: &RepoRef, door: &str) 
 }
 
 on_each_forge! {
-    async fn a_label_becomes_a_draft_and_set_again_another(kind: Kind) {
+    async fn a_label_becomes_a_draft_and_set_again_another_that_supersedes_it(kind: Kind) {
         let mut site = Site::open(kind, project::SCRIPT).await;
         let issue = site.open_issue().await;
-        let mut urls = Vec::new();
+        let mut opened = Vec::new();
         for times in 1..=2 {
             let (run, outcome) = site.label(issue).await;
             let Outcome::Proposed { url } = outcome else { panic!("{kind:?}: {outcome:?}") };
-            let opened = site.bot.client.find_pull_request(&site.repo, &format!("frognano/issue-{issue}-{run}")).await.unwrap().unwrap();
-            assert!(opened.draft && opened.url == url, "{opened:?}");
-            assert_eq!(site.labels_of_pull_request(opened.number).await, ["needs-human-review"]);
+            let pull_request = site.pull_request(issue, &run).await.unwrap();
+            assert!(pull_request.draft && pull_request.url == url, "{pull_request:?}");
+            assert_eq!(site.labels_of_pull_request(pull_request.number).await, ["needs-human-review"]);
             assert!(site.said(issue).await.len() == times && site.said(issue).await.concat().contains(&url));
-            urls.push(url);
+            opened.push(pull_request);
             site.maintainer.client.remove_label(&site.repo, issue, LABEL.name).await.unwrap();
         }
-        assert_ne!(urls[0], urls[1]);
+        assert_ne!(opened[0].number, opened[1].number);
+        site.assert_superseded(&opened[0], &opened[1]).await;
+        site.end().await;
+    }
+}
+
+on_each_forge! {
+    async fn a_command_is_answered_and_retry_is_another_run_that_supersedes(kind: Kind) {
+        let mut site = Site::open(kind, project::SCRIPT).await;
+        let issue = site.open_issue().await;
+        let (first, outcome) = site.label(issue).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        let old = site.pull_request(issue, &first).await.unwrap();
+        for words in ["/frognano status", "/frognano retry"] {
+            site.maintainer.client.comment(&site.repo, issue, words).await.unwrap();
+        }
+        let (second, outcome) = site.ended().await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        let new = site.pull_request(issue, &second).await.unwrap();
+        site.assert_superseded(&old, &new).await;
+        let said = site.said(issue).await;
+        assert_eq!(said.len(), 3, "{kind:?}: one status comment a run and one answer: {said:#?}");
+        site.end().await;
+    }
+}
+
+on_each_forge! {
+    async fn a_label_taken_off_stops_the_run(kind: Kind) {
+        let mut site = Site::open(kind, BUSY).await;
+        let issue = site.open_issue().await;
+        site.maintainer.client.add_label(&site.repo, issue, LABEL).await.unwrap();
+        let run = site.at_work().await;
+        site.maintainer.client.remove_label(&site.repo, issue, LABEL.name).await.unwrap();
+        let (stopped, outcome) = site.ended().await;
+        assert_eq!(stopped, run);
+        assert!(matches!(&outcome, Outcome::Cancelled { by } if by.contains("the label was taken off")), "{kind:?}: {outcome:?}");
+        assert_eq!(site.pull_request(issue, &run).await, None);
+        let [said] = &site.said(issue).await[..] else { panic!("{kind:?}: one comment") };
+        assert!(said.contains("the label was taken off"), "{said}");
         site.end().await;
     }
 }

@@ -23,12 +23,12 @@ impl Clock for Shifted {
     }
 }
 
-fn install(forge: &DemoForge, granted: &[&str]) {
+pub fn install(forge: &DemoForge, granted: &[&str]) {
     forge.add_app("Iv1.app", "frognano-app", PUBLIC, granted).unwrap();
     forge.permit(project::PATH, ACCOUNT, Permission::Write).unwrap();
 }
 
-async fn house() -> House {
+pub async fn house() -> House {
     let house = House::new(Kind::GitHub).await.forge_entry("app_id = \"Iv1.app\"\napp_key = { file = \"app.pem\" }");
     std::fs::write(house.folder.path().join("app.pem"), KEY).unwrap();
     install(house.forge(), &GRANTED);

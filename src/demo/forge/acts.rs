@@ -53,7 +53,6 @@ impl State {
             created_ms: now,
             updated_ms: now,
             pull,
-            heads: Vec::new(),
             moved_to: None,
         });
         Spot { repository, issue: issues.len() - 1 }

@@ -8,6 +8,7 @@
 
 mod accounts;
 mod acts;
+mod approvals;
 mod archive;
 mod gitea;
 mod github;
@@ -20,6 +21,7 @@ mod people;
 mod requests;
 mod setup;
 mod state;
+mod statuses;
 mod verdicts;
 mod webhook;
 mod wire;
@@ -34,6 +36,7 @@ use crate::demo::git_backend;
 use crate::domain::{Clock, Permission};
 
 pub use accounts::{Account, Token, User};
+pub use approvals::Protection;
 pub use github::Tried;
 pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};

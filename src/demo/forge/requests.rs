@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::state::{Spot, State};
 use super::wire::{Answer, Ask};
+use crate::demo::git_backend;
 use crate::domain::Permission;
 
 /// A status of a commit.
@@ -17,6 +18,8 @@ pub struct Status {
     pub context: String,
     /// `failure`, `success` and so on.
     pub state: String,
+    /// What it says to people.
+    pub description: String,
 }
 
 impl State {
@@ -48,13 +51,22 @@ pub(super) fn ask_for_review(state: &mut State, ask: &Ask, spot: Spot) -> Result
     Ok(())
 }
 
-/// Puts a status on a commit of this repository; none for a state that is no word of the forges.
+/// The longest description of a status on GitHub, in characters.
+const LONGEST: usize = 140;
+
+/// Puts a status on a commit of this repository; none for a state that is no word of the forges, a description that is too long, or a
+/// commit that is not there.
 pub(super) fn put_status(state: &mut State, ask: &Ask, here: usize, commit: &str) -> Option<Answer> {
     let body = ask.object()?;
     let word = body["state"].as_str().filter(|word| ["error", "failure", "pending", "success"].contains(word))?.to_owned();
     let context = body["context"].as_str().unwrap_or("default").to_owned();
+    let description = body["description"].as_str().unwrap_or_default().to_owned();
+    if description.chars().count() > LONGEST {
+        return None;
+    }
+    git_backend::commits_ahead(&state.repositories[here].git_dir, commit, commit)?;
     let repository = state.repositories[here].id;
     let answer = json!({"state": word, "status": word, "context": context, "description": body["description"]});
-    state.statuses.push(Status { repository, commit: commit.to_owned(), context, state: word });
+    state.statuses.push(Status { repository, commit: commit.to_owned(), context, state: word, description });
     Some(Answer::json(201, &answer))
 }

@@ -128,8 +128,6 @@ pub struct Issue {
     pub updated_ms: i64,
     /// Present for a pull request.
     pub pull: Option<Pull>,
-    /// The commits that were seen at the head of a pull request, oldest first, with the times.
-    pub heads: Vec<(String, i64)>,
     /// The number of the project that it was moved to (GitLab, which closes what is moved).
     pub moved_to: Option<u64>,
 }
@@ -280,8 +278,15 @@ pub struct State {
     pub hook_tries: Vec<u16>,
     /// Whether default branches show as protected from whoever is no administrator.
     pub protected: bool,
-    /// The rules of rulesets for each branch, as GitHub lists them.
+    /// The rules of rulesets for each branch, as GitHub lists them; where there are none, those of `protection`.
     pub rules: BTreeMap<String, serde_json::Value>,
+    /// What it takes to merge into them.
+    pub protection: super::approvals::Protection,
+    pub(super) versions: super::approvals::Versions,
+    /// Every check run of GitHub Apps, oldest first.
+    pub check_runs: Vec<super::requests::Status>,
+    /// GitLab does not say when somebody approved, as older versions do not.
+    pub old_approvals: bool,
     /// Every status that was put on a commit, oldest first.
     pub statuses: Vec<super::requests::Status>,
     clock: Arc<dyn Clock>,
@@ -309,6 +314,10 @@ impl State {
             hook_tries: vec![202, 202],
             protected: true,
             rules: BTreeMap::new(),
+            protection: super::approvals::Protection::default(),
+            versions: super::approvals::Versions::new(),
+            check_runs: Vec::new(),
+            old_approvals: false,
             statuses: Vec::new(),
             clock,
             last_id: 100,
@@ -392,4 +401,10 @@ impl State {
 /// A time as all forges write it.
 pub(super) fn timestamp(ms: i64) -> String {
     OffsetDateTime::from_unix_timestamp(ms.div_euclid(1000)).ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+/// The same to the millisecond.
+pub(super) fn exact_timestamp(ms: i64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000);
+    time.ok().and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
 }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::state::{Issue, Repository, Spot, State};
+use super::state::{Issue, Repository, Spot, State, timestamp};
 use super::webhook::{Delivery, gitea_headers, github_headers};
 use super::{gitea, github, gitlab};
+use crate::domain::Permission;
 
 /// What a review comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,46 +43,42 @@ pub struct Review {
     pub body: String,
     /// Path, line and text of each remark.
     pub lines: Vec<(String, i64, String)>,
-    /// The commit at the head that was reviewed.
+    /// The commit at the head when it was written.
     pub commit: String,
-    /// When it was written, in milliseconds since the epoch; later than that commit came.
+    /// When it was written, in milliseconds since the epoch.
     pub at_ms: i64,
+    /// It was taken back, or somebody set it aside.
+    pub dismissed: bool,
 }
 
 impl State {
-    /// Notes the commit at the head of a pull request, unless it is the one that was seen last.
-    pub(super) fn see_head(&mut self, spot: Spot) {
-        let (repository, issue) = self.at(spot);
-        let Some(pull) = &issue.pull else { return };
-        let (head, now) = (repository.head_sha(issue, pull), self.now_ms());
-        let heads = &mut self.issue_mut(spot).heads;
-        if heads.last().is_none_or(|(seen, _)| *seen != head) {
-            heads.push((head, now));
-        }
-    }
-
-    /// Keeps a review of the commit that is at the head now.
-    pub(super) fn keep_review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) -> Review {
-        self.see_head(spot);
-        let (id, now) = (self.next_id(), self.now_ms());
-        let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
-        let (commit, came_ms) = self.at(spot).1.heads.last().cloned().unwrap_or_default();
-        let at_ms = now.max(came_ms + 1);
-        let review = Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines, commit, at_ms };
-        self.issue_mut(spot).reviews.push(review.clone());
-        review
-    }
-
     /// Writes a review and tells the hooks.
     pub(super) fn review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) {
         if self.kind == Kind::GitLab {
             return gitlab::verdicts::review(self, spot, by, new);
         }
         let review = self.keep_review(spot, by, new);
-        let Some(payload) = self.review_payload(spot, by, &review) else { return };
+        self.tell_of_review(spot, by, &review, "submitted");
+    }
+
+    /// Keeps a review of the commit that is at the head now.
+    pub(super) fn keep_review(&mut self, spot: Spot, by: &str, new: &NewReview<'_>) -> Review {
+        let (id, at_ms) = (self.next_id(), self.observe(spot));
+        let (repository, issue) = self.at(spot);
+        let commit = issue.pull.as_ref().map(|pull| repository.head_sha(issue, pull)).unwrap_or_default();
+        let lines = new.lines.iter().map(|(path, line, text)| ((*path).to_owned(), *line, (*text).to_owned())).collect();
+        let review =
+            Review { id, author: by.to_owned(), verdict: new.verdict, body: new.body.to_owned(), lines, commit, at_ms, dismissed: false };
+        self.issue_mut(spot).reviews.push(review.clone());
+        review
+    }
+
+    /// Tells the hooks of a review; only GitHub has another action than writing it.
+    pub(super) fn tell_of_review(&mut self, spot: Spot, by: &str, review: &Review, action: &'static str) {
+        let Some(payload) = self.review_payload(spot, by, review, action) else { return };
         let body = axum::body::Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
         let (event, action) = match (self.kind, review.verdict) {
-            (Kind::GitHub, _) => ("pull_request_review", "submitted"),
+            (Kind::GitHub, _) => ("pull_request_review", action),
             (Kind::GitLab, _) => return,
             (_, Verdict::Approved) => ("pull_request_approved", "reviewed"),
             (_, Verdict::ChangesRequested) => ("pull_request_rejected", "reviewed"),
@@ -101,12 +98,12 @@ impl State {
         }
     }
 
-    fn review_payload(&self, spot: Spot, by: &str, review: &Review) -> Option<Value> {
+    fn review_payload(&self, spot: Spot, by: &str, review: &Review, action: &str) -> Option<Value> {
         let (repository, issue) = self.at(spot);
         let pull = issue.pull.as_ref()?;
         Some(match self.kind {
             Kind::GitHub => json!({
-                "action": "submitted", "review": self.github_review(review),
+                "action": action, "review": self.github_review(review),
                 "pull_request": github::shape::pull(self, repository, issue, pull),
                 "repository": github::shape::repository(self, repository, ""), "sender": github::shape::user(self, by),
             }),
@@ -121,6 +118,7 @@ impl State {
 
     fn github_review(&self, review: &Review) -> Value {
         let state = match review.verdict {
+            _ if review.dismissed => "DISMISSED",
             Verdict::Approved => "APPROVED",
             Verdict::ChangesRequested => "CHANGES_REQUESTED",
             Verdict::Commented => "COMMENTED",
@@ -129,7 +127,8 @@ impl State {
     }
 
     /// The reviews as the API lists them.
-    pub(super) fn listed_reviews(&self, issue: &Issue) -> Vec<Value> {
+    pub(super) fn listed_reviews(&self, repository: &Repository, issue: &Issue) -> Vec<Value> {
+        let head = issue.pull.as_ref().map(|pull| repository.head_sha(issue, pull)).unwrap_or_default();
         let gitea = |review: &Review| {
             let state = match review.verdict {
                 Verdict::Approved => "APPROVED",
@@ -137,8 +136,9 @@ impl State {
                 Verdict::Commented => "COMMENT",
             };
             json!({
-                "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": false,
-                "official": true, "dismissed": false, "comments_count": review.lines.len(), "commit_id": review.commit,
+                "id": review.id, "user": gitea::shape::user(self, &review.author), "body": review.body, "state": state, "stale": review.commit != head,
+                "official": repository.permission(&review.author) >= Permission::Write, "dismissed": review.dismissed, "commit_id": review.commit,
+                "submitted_at": timestamp(review.at_ms), "comments_count": review.lines.len(),
             })
         };
         let one = |review: &Review| if self.kind == Kind::GitHub { self.github_review(review) } else { gitea(review) };

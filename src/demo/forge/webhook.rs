@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use super::Kind;
 use super::state::{Label, Spot, State};
-use super::{Forge, Verdict, gitea, github, gitlab};
+use super::{Forge, gitea, github, gitlab};
 
 /// A webhook request, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,9 +93,8 @@ pub(super) enum News {
         title_from: Option<String>,
         body_from: Option<String>,
     },
-    /// The verdict of a reviewer, with the reviewers as they were before (GitLab).
+    /// A reviewer has another state; with the reviewers as they were before (GitLab).
     Reviewed {
-        verdict: Verdict,
         before: Value,
     },
     Commented(u64),
@@ -103,6 +102,13 @@ pub(super) enum News {
         id: u64,
         from: String,
     },
+    /// Commits came to the branch of a pull request.
+    Pushed {
+        before: String,
+    },
+    /// GitLab alone tells of these so.
+    Approved,
+    Unapproved,
 }
 
 impl News {
@@ -119,6 +125,10 @@ impl News {
             (Self::Edited { .. } | Self::CommentEdited { .. }, _) => "edited",
             (Self::Reviewed { .. }, _) => "submitted",
             (Self::Commented(_), _) => "created",
+            (Self::Pushed { .. }, Kind::Gitea | Kind::Forgejo) => "synchronized",
+            (Self::Pushed { .. }, _) => "synchronize",
+            (Self::Approved, _) => "approved",
+            (Self::Unapproved, _) => "unapproved",
         }
     }
 
@@ -187,6 +197,7 @@ impl State {
             (true, News::Commented(_) | News::CommentEdited { .. }) => ("issue_comment", "pull_request_comment"),
             (false, News::Labelled(_) | News::Unlabelled(_)) => ("issues", "issue_label"),
             (true, News::Labelled(_) | News::Unlabelled(_)) => ("pull_request", "pull_request_label"),
+            (true, News::Pushed { .. }) => ("pull_request", "pull_request_sync"),
             (false, _) => ("issues", "issues"),
             (true, _) => ("pull_request", "pull_request"),
         }

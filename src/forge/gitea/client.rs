@@ -313,6 +313,10 @@ impl Forge for Client {
         self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
     }
 
+    async fn status(&self, repo: &RepoRef, commit: &str, context: &'static str) -> Result<Option<CommitStatus>, ForgeError> {
+        alike::status(&self.http, PAGES, repo, commit, context).await
+    }
+
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
         alike::pull_request(&self.http, repo, number).await
     }

@@ -79,6 +79,7 @@ impl Client {
         );
         self.issues(checks, owner, name).await;
         self.protection(checks, owner, name, there["default_branch"].as_str().unwrap_or("main")).await;
+        self.wall(checks, (owner, name), there["default_branch"].as_str().unwrap_or("main"), may["admin"] == true).await;
         self.hook(checks, owner, name).await;
     }
 

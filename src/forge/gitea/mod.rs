@@ -3,6 +3,7 @@
 mod client;
 mod examine;
 mod inbound;
+mod protection;
 
 pub use client::Client;
 pub use inbound::Inbound;

@@ -90,6 +90,8 @@ pub(super) enum Use {
     Members,
     /// Asking which repositories there are.
     List,
+    /// Making check runs.
+    Checks,
 }
 
 impl Use {
@@ -99,6 +101,7 @@ impl Use {
             Self::Git => json!({"contents": "write", "metadata": "read"}),
             Self::Members => json!({"members": "read"}),
             Self::List => json!({"metadata": "read"}),
+            Self::Checks => json!({"checks": "write", "metadata": "read"}),
         }
     }
 }
@@ -227,6 +230,9 @@ impl App {
 impl Credentials for App {
     async fn token(&self, path: &[&str]) -> Result<SecretString, ForgeError> {
         let (about, purpose) = match path {
+            ["repos", owner, name, "check-runs"] | ["repos", owner, name, "commits", _, "check-runs"] => {
+                (About::Repository(owner.to_lowercase(), name.to_lowercase()), Use::Checks)
+            }
             ["repos", owner, name, ..] => (About::Repository(owner.to_lowercase(), name.to_lowercase()), Use::Api),
             ["repositories", id, ..] if id.parse::<i64>().is_ok() => (About::RepositoryId(id.parse().unwrap_or_default()), Use::Api),
             ["orgs", organization, ..] => (About::Organization(organization.to_lowercase()), Use::Members),

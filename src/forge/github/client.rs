@@ -31,6 +31,8 @@ pub struct Client {
     pub(super) http: Http,
     pub(super) app: Option<Arc<App>>,
     myself: OnceCell<Actor>,
+    /// Whether we may make check runs.
+    pub(super) checks: OnceCell<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +65,7 @@ impl Client {
     /// A sentence when an address, the token or the certificates can't be used.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let http = Http::new(&settings, "Bearer", &HEADERS)?.conditional().one_write_at_a_time();
-        Ok(Self { settings, http, app: None, myself: OnceCell::new() })
+        Ok(Self { settings, http, app: None, myself: OnceCell::new(), checks: OnceCell::new() })
     }
 
     /// As a GitHub App, whose tokens are made when they are used.
@@ -73,7 +75,7 @@ impl Client {
     pub fn for_app(settings: Settings, identity: &Identity) -> Result<Self, String> {
         let app = Arc::new(App::new(&settings, identity, &HEADERS)?);
         let http = Http::with_credentials(&settings, &HEADERS, app.clone())?.conditional().one_write_at_a_time();
-        Ok(Self { settings, http, app: Some(app), myself: OnceCell::new() })
+        Ok(Self { settings, http, app: Some(app), myself: OnceCell::new(), checks: OnceCell::new() })
     }
 
     /// With the address that people have.
@@ -256,11 +258,18 @@ impl Forge for Client {
         let what = format!("the status {} on {commit} of {}", status.context, repo.path);
         let state = if status.passed { "success" } else { "failure" };
         let body = json!({"state": state, "context": status.context, "description": status.description});
-        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await.map(drop)
+        self.http.send(&Call::new(what, Method::POST, &["repos", owner, name, "statuses", commit]).with(body)).await?;
+        self.run_check(repo, commit, status).await
     }
 
     async fn open_ready(&self, repo: &RepoRef, pull_request: &NewDraft) -> Result<PullRequest, ForgeError> {
         self.open(repo, pull_request, false).await
+    }
+
+    /// None also where our check run of this name says something else.
+    async fn status(&self, repo: &RepoRef, commit: &str, context: &'static str) -> Result<Option<CommitStatus>, ForgeError> {
+        let Some(status) = alike::status(&self.http, PAGES, repo, commit, context).await? else { return Ok(None) };
+        Ok(self.check_agrees(repo, commit, &status).await?.then_some(status))
     }
 
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {

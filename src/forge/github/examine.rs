@@ -101,6 +101,7 @@ impl Client {
         let fine = |(what, way): &(&String, &String)| {
             NEEDED.iter().any(|(needed, as_far)| what == needed && (way == as_far || *way == "read"))
                 || (*what == "members" && *way == "read")
+                || (*what == "checks" && *way == "write")
         };
         let excess = granted.iter().filter(|row| !fine(row)).map(|(what, way)| format!("{what}: {way}")).collect::<Vec<_>>();
         if !excess.is_empty() {
@@ -153,6 +154,8 @@ impl Client {
             checks.ok("drafts", "supported");
         }
         self.protection(checks, owner, name, there["default_branch"].as_str().unwrap_or("main")).await;
+        let is_administrator = self.app.is_none() && there["permissions"]["admin"] == true;
+        self.wall(checks, (owner, name), there["default_branch"].as_str().unwrap_or("main"), is_administrator).await;
         if self.app.is_none() {
             self.hook(checks, owner, name).await;
         }

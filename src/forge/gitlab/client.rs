@@ -265,6 +265,10 @@ impl Forge for Client {
         self.examined(examination).await
     }
 
+    async fn status(&self, repo: &RepoRef, commit: &str, context: &'static str) -> Result<Option<CommitStatus>, ForgeError> {
+        self.status_now(repo, commit, context).await
+    }
+
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError> {
         let what = format!("merge request {number} of {}", repo.path);
         let row: MergeRequestRow = self.http.get(what, &["projects", &repo.id, MERGE_REQUESTS, &number.to_string()]).await?;
@@ -283,7 +287,9 @@ impl Forge for Client {
     }
 
     async fn reviews(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
-        self.verdicts(repo, number).await
+        let mut reviews = self.approvals(repo, number).await?;
+        reviews.extend(self.requested_changes(repo, number).await?);
+        Ok(reviews)
     }
 
     async fn line_comments(&self, repo: &RepoRef, number: i64, review: &str) -> Result<Vec<LineComment>, ForgeError> {

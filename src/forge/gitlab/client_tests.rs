@@ -325,7 +325,7 @@ async fn a_status_that_stands_already_and_a_group_with_its_path() {
         answer(200, "[]"),
     ])
     .await;
-    let status = CommitStatus { context: "frognano/human-review", passed: false, description: "A person must look." };
+    let status = CommitStatus { context: "frognano/human-review", passed: false, description: "A person must look.".into() };
     for _ in 0..2 {
         client.set_status(&repo(), "abc", &status).await.unwrap();
     }

@@ -63,6 +63,7 @@ impl Client {
         checks.ok("drafts", "by the title's Draft:; what is no draft then is closed again");
         if let Some(branch) = there["default_branch"].as_str() {
             self.protection(checks, id, branch).await;
+            self.wall(checks, &there, id, branch).await;
         }
         self.hook(checks, id).await;
     }

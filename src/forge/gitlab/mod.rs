@@ -1,10 +1,12 @@
 //! GitLab, self-managed and gitlab.com (forges.md, section 3).
 
+mod approvals;
 mod client;
 mod examine;
 mod inbound;
 mod payload;
 mod proof;
+mod protection;
 mod reviews;
 mod rows;
 

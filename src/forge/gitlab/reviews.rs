@@ -1,14 +1,13 @@
-//! What reviewers of a merge request came to (forges.md, section 3.3).
+//! What reviewers of a merge request want changed (forges.md, section 3.3).
 //!
-//! GitLab has no reviews. An approval is one of the merge request, without a commit: it counts for the last version that was there when it
-//! was given. Who wants changes is a reviewer in that state; the words are notes like any others: the threads that this reviewer has left
-//! open, and what else the reviewer wrote since the branch last changed.
+//! GitLab has no reviews. Who wants changes is a reviewer in that state; the words are notes like any others: the threads that this reviewer
+//! has left open, and what else the reviewer wrote since the branch last changed.
 
 use serde::Deserialize;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::Client;
+use super::approvals::time;
 use super::client::{MERGE_REQUESTS, PAGES};
 use super::rows::{NoteRow, User};
 use crate::domain::{RepoRef, ReviewState};
@@ -17,31 +16,10 @@ use crate::forge::payload::command;
 use crate::forge::{ForgeError, LineComment, Review};
 
 #[derive(Debug, Deserialize)]
-struct ApprovalsRow {
-    #[serde(default)]
-    approved_by: Vec<ApprovalRow>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ApprovalRow {
-    user: User,
-    /// Missing in older versions.
-    #[serde(default)]
-    approved_at: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
 struct ReviewerRow {
     user: User,
     #[serde(default)]
     state: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct VersionRow {
-    head_commit_sha: String,
-    #[serde(default)]
-    created_at: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -86,7 +64,7 @@ impl SaidRow {
 
     /// Neither on a line nor for us to obey by itself.
     fn is_plain_since(&self, since: Option<OffsetDateTime>) -> bool {
-        let is_old = since.is_some_and(|since| time_of(self.created_at.as_deref()).is_some_and(|at| at < since));
+        let is_old = since.is_some_and(|since| self.created_at.as_deref().and_then(time).is_some_and(|at| at < since));
         self.position.is_none() && !is_old && command(self.text()).is_none()
     }
 
@@ -101,22 +79,15 @@ impl SaidRow {
 }
 
 impl Client {
-    /// The approvals that stand, and the reviewers who want changes. The id of the latter is another one as soon as more was said.
-    pub(super) async fn verdicts(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
-        let approvals: ApprovalsRow =
-            self.http.get(about("approvals", repo, number), &below(repo, &number.to_string(), "approvals")).await?;
+    /// The reviewers who want changes, each as a review whose id is another one as soon as more was said.
+    pub(super) async fn requested_changes(&self, repo: &RepoRef, number: i64) -> Result<Vec<Review>, ForgeError> {
         let wanting = self.who_want_changes(repo, number).await?;
-        if approvals.approved_by.is_empty() && wanting.is_empty() {
+        if wanting.is_empty() {
             return Ok(Vec::new());
         }
-        let versions = self.versions(repo, number).await?;
-        let mut reviews = approvals.approved_by.into_iter().map(|approval| approved(approval, &versions)).collect::<Vec<_>>();
-        if !wanting.is_empty() {
-            let since = versions.iter().filter_map(|version| time_of(version.created_at.as_deref())).max();
-            let said = self.said(repo, number).await?;
-            reviews.extend(wanting.into_iter().map(|user| wants_changes(user, &said, since)));
-        }
-        Ok(reviews)
+        let since = self.versions(repo, number).await?.iter().filter_map(|version| time(&version.created_at)).max();
+        let said = self.said(repo, number).await?;
+        Ok(wanting.into_iter().map(|user| wants_changes(user, &said, since)).collect())
     }
 
     /// What the reviewer of this review has to say of lines, in threads that nobody has resolved.
@@ -134,11 +105,6 @@ impl Client {
         Ok(rows.rows.into_iter().filter(|row| row.state == "requested_changes").map(|row| row.user).collect())
     }
 
-    async fn versions(&self, repo: &RepoRef, number: i64) -> Result<Vec<VersionRow>, ForgeError> {
-        let rows = self.http.list(about("versions", repo, number), &below(repo, &number.to_string(), "versions"), &[], PAGES).await?;
-        Ok(rows.rows)
-    }
-
     async fn said(&self, repo: &RepoRef, number: i64) -> Result<Vec<SaidRow>, ForgeError> {
         let threads: Rows<ThreadRow> =
             self.http.list(about("threads", repo, number), &below(repo, &number.to_string(), "discussions"), &[], PAGES).await?;
@@ -154,24 +120,6 @@ fn below<'a>(repo: &'a RepoRef, number: &'a str, what: &'a str) -> [&'a str; 5] 
     ["projects", &repo.id, MERGE_REQUESTS, number, what]
 }
 
-fn approved(approval: ApprovalRow, versions: &[VersionRow]) -> Review {
-    let commit = time_of(approval.approved_at.as_deref()).and_then(|at| head_before(versions, at));
-    Review {
-        id: format!("approval-{}", approval.user.id),
-        author: approval.user.username,
-        state: ReviewState::Approved,
-        body: String::new(),
-        commit,
-    }
-}
-
-/// The commit of the last version that came before this time; one of the same moment may have come after.
-fn head_before(versions: &[VersionRow], at: OffsetDateTime) -> Option<String> {
-    let timed = versions.iter().map(|version| Some((time_of(version.created_at.as_deref())?, version))).collect::<Option<Vec<_>>>()?;
-    let (_, version) = timed.into_iter().filter(|(created, _)| *created < at).max_by_key(|(created, _)| *created)?;
-    Some(version.head_commit_sha.clone())
-}
-
 fn wants_changes(user: User, said: &[SaidRow], since: Option<OffsetDateTime>) -> Review {
     let words = said.iter().filter(|note| note.is_by(user.id)).collect::<Vec<_>>();
     let plain = words.iter().filter(|note| note.is_plain_since(since)).collect::<Vec<_>>();
@@ -184,10 +132,6 @@ fn wants_changes(user: User, said: &[SaidRow], since: Option<OffsetDateTime>) ->
         body: plain.iter().map(|note| note.text().trim()).collect::<Vec<_>>().join("\n\n"),
         commit: None,
     }
-}
-
-fn time_of(text: Option<&str>) -> Option<OffsetDateTime> {
-    OffsetDateTime::parse(text?, &Rfc3339).ok()
 }
 
 #[cfg(test)]

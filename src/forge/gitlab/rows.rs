@@ -234,6 +234,7 @@ impl MergeRequestRow {
             title: self.title,
             head: Some(self.source_branch).filter(|_| is_here),
             base: self.target_branch,
+            head_sha: self.sha.unwrap_or_default(),
         }
     }
 

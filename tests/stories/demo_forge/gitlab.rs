@@ -1,5 +1,5 @@
 use frognano_bot::demo::Kind;
-use frognano_bot::demo::forge::{Failure, Strike};
+use frognano_bot::demo::forge::{Failure, NewReview, On, Strike, Verdict};
 use frognano_bot::domain::Permission;
 use serde_json::{Value, json};
 
@@ -236,4 +236,97 @@ async fn confidential_issues_are_hidden_from_who_is_no_member() {
         assert_eq!(stage.call("GET", "issues", login, None).await.1.as_array().unwrap().len(), rows, "{login}");
     }
     assert_eq!(stage.call("GET", "issues?confidential=false", "ada", None).await.1, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn projects_are_listed_by_level_and_issues_locked_moved_deleted_by_who_may() {
+    let stage = Stage::new(Kind::GitLab).await;
+    stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap();
+    let id = stage.forge().state().repository(sample::PATH).unwrap().id;
+    let listed = async |login: &str, more: &str| {
+        let path = format!("/projects?membership=true{more}");
+        stage.call("GET", &path, login, None).await.1.as_array().unwrap().len()
+    };
+    for (login, any, developer) in [("wren", 1, 1), ("rita", 1, 0), ("stranger", 0, 0)] {
+        assert_eq!((listed(login, "").await, listed(login, "&min_access_level=30").await), (any, developer), "{login}");
+    }
+    let to = |id: u64| Some(json!({ "to_project_id": id }));
+    let lock = || Some(json!({ "discussion_locked": true }));
+    for (method, path, login, body, status) in [
+        ("PUT", "/projects", "wren", None, 405),
+        ("DELETE", "issues/1", "ada", None, 403),
+        ("POST", "issues/1/move", "wren", Some(json!({})), 400),
+        ("POST", "issues/1/move", "wren", to(id), 400),
+        ("POST", "issues/1/move", "wren", to(999_999), 404),
+        ("GET", "issues/1/move", "wren", None, 405),
+        ("PUT", "issues/1", "stranger", lock(), 404),
+        ("PUT", "issues/1", "wren", lock(), 200),
+        ("POST", "archive", "wren", None, 403),
+    ] {
+        let answer = stage.call(method, path, login, body).await;
+        assert_eq!(answer.0, status, "{method} {path} as {login}: {}", answer.1);
+    }
+    assert_eq!(stage.call("GET", "issues/1", "wren", None).await.1["discussion_locked"], json!(true));
+    stage.forge().transfer_issue(sample::PATH, 1, "wren").unwrap();
+    let moved = stage.call("GET", "issues/1", "wren", None).await.1;
+    assert!(moved["moved_to_id"].is_u64() && moved["state"] == "closed", "{moved}");
+    stage.forge().delete_issue(sample::PATH, 1, "ada").unwrap();
+    assert_eq!(stage.call("GET", "issues/1", "wren", None).await.0, 404);
+    assert_eq!(stage.call("POST", "archive", "ada", None).await.1["archived"], json!(true));
+    assert_eq!((listed("wren", "&archived=false").await, listed("wren", "&archived=true").await), (0, 1));
+    assert_eq!(stage.call("POST", "unarchive", "ada", None).await.1["archived"], json!(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reviewer_has_a_state_and_the_words_are_notes() {
+    let stage = Stage::new(Kind::GitLab).await;
+    stage.push_branch("frognano", "fix").await;
+    stage.call("POST", "merge_requests", "frognano", draft("fix")).await;
+    let on = On::PullRequest(1);
+    let lines = [("tallybook/plan.py", 12, "Why?")];
+    let review = |verdict| NewReview { verdict, body: "Not so.", lines: &lines };
+    assert_eq!(stage.call("POST", "merge_requests/1/approve", "frognano", None).await.0, 401, "its own");
+    assert_eq!(stage.call("POST", "merge_requests/1/approve", "rita", None).await.0, 403);
+    assert_eq!(stage.call("POST", "merge_requests/1/unapprove", "wren", None).await.0, 404);
+    assert_eq!(stage.call("POST", "merge_requests/1/approve", "wren", None).await.0, 201);
+    assert_eq!(stage.call("POST", "merge_requests/1/approve", "wren", None).await.0, 401, "once is enough");
+    let approvals = async || stage.call("GET", "merge_requests/1/approvals", "ada", None).await.1["approved_by"].as_array().unwrap().len();
+    assert_eq!(approvals().await, 1);
+    let told = stage.forge().review(sample::PATH, on, "wren", review(Verdict::ChangesRequested)).unwrap();
+    assert_eq!(
+        told.iter().map(|told| told.what.as_str()).collect::<Vec<_>>(),
+        ["Note Hook create", "Note Hook create", "Merge Request Hook update"]
+    );
+    let changes = serde_json::from_slice::<Value>(&told[2].body).unwrap()["changes"]["reviewers"].clone();
+    assert_eq!((&changes["previous"][0]["state"], &changes["current"][0]["state"]), (&json!("approved"), &json!("requested_changes")));
+    assert_eq!(approvals().await, 0, "who wants changes approves no more");
+    let reviewers = stage.call("GET", "merge_requests/1/reviewers", "ada", None).await.1;
+    assert_eq!((&reviewers[0]["user"]["username"], &reviewers[0]["state"]), (&json!("wren"), &json!("requested_changes")));
+    let threads = stage.call("GET", "merge_requests/1/discussions", "ada", None).await.1;
+    let note = |thread: usize| threads[thread]["notes"][0].clone();
+    assert_eq!((&note(0)["body"], &note(0)["position"]), (&json!("Not so."), &json!(null)));
+    assert_eq!((&note(1)["type"], &note(1)["position"]["new_line"]), (&json!("DiffNote"), &json!(12)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_asker_has_already_is_not_sent_again() {
+    for (kind, has_tags) in [(Kind::GitLab, true), (Kind::GitHub, true), (Kind::Gitea, false)] {
+        let stage = Stage::new(kind).await;
+        let number = stage.forge().open_issue(sample::PATH, "rita", "Bug", "", &[]).unwrap().number;
+        let project = if kind == Kind::GitLab { "projects/acme%2Ftallybook" } else { "repos/acme/tallybook" };
+        let url = format!("{}/{}/{project}/issues/{number}", stage.running.base_url, kind.api());
+        let ask = async |tag: &str| {
+            let request = stage.client.get(&url).bearer_auth("wren-token").header("if-none-match", tag);
+            let answer = request.send().await.unwrap();
+            let tag = answer.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned()).unwrap_or_default();
+            (answer.status().as_u16(), tag, answer.text().await.unwrap().is_empty())
+        };
+        let (status, tag, _) = ask("W/\"x\"").await;
+        assert_eq!((status, !tag.is_empty()), (200, has_tags), "{kind:?}");
+        if has_tags {
+            assert_eq!(ask(&tag).await, (304, tag.clone(), true), "{kind:?}");
+            stage.forge().edit_issue(sample::PATH, number, "Bugs", "", "rita").unwrap();
+            assert_eq!(ask(&tag).await.0, 200, "{kind:?}");
+        }
+    }
 }

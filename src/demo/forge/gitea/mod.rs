@@ -79,9 +79,14 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(show(state, caller, here)),
         ("GET", ["hooks"]) => writable(&state.repositories[here], caller).map(|()| Answer::json(200, &state.hooks_of(here))),
-        ("GET", ["branches", branch]) => branch_answer(state, here, branch),
+        ("GET", ["branches", branch]) => branch_answer(state, caller, here, branch),
         ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
             .and_then(|()| requests::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
+        ("GET", ["commits", commit, "status"]) => {
+            let combined = state.combined_status(&state.repositories[here], commit, "status");
+            combined.map(|combined| Answer::json(200, &combined)).ok_or_else(not_found)
+        }
+        ("GET", ["branch_protections", name]) => branch_protection(state, caller, here, name),
         ("DELETE", ["branches", branch]) => delete_branch(state, caller, here, branch),
         ("PUT", ["collaborators", login]) => setup::let_in(state, ask, caller, here, login),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
@@ -190,11 +195,41 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
     Answer::json(200, &shape::repository(state, &state.repositories[here], &caller.login))
 }
 
-fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
+fn branch_answer(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {
     let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(not_found)?;
     let protected = state.protected && branch == repository.default_branch;
-    Ok(Answer::json(200, &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "user_can_push": !protected })))
+    let (rules, may) = (&state.protection, repository.permission(&caller.login));
+    let may_merge = may >= Permission::Write && (!protected || rules.writers_may_merge);
+    let contexts = if protected { rules.statuses.clone() } else { Vec::new() };
+    Ok(Answer::json(
+        200,
+        &json!({
+            "name": branch, "commit": { "id": tip }, "protected": protected, "user_can_push": !protected, "user_can_merge": may_merge,
+            "required_approvals": if protected { rules.approvals } else { 0 }, "enable_status_check": !contexts.is_empty(),
+            "status_check_contexts": contexts, "effective_branch_protection_name": if protected { branch } else { "" },
+        }),
+    ))
+}
+
+/// Only administrators of the repository may see it whole.
+fn branch_protection(state: &State, caller: &Caller, here: usize, name: &str) -> Result<Answer, Answer> {
+    let repository = &state.repositories[here];
+    if repository.permission(&caller.login) < Permission::Admin {
+        return Err(refuse(403, "user should be an owner or a collaborator with admin write of a repository"));
+    }
+    if !state.protected || name != repository.default_branch {
+        return Err(not_found());
+    }
+    let rules = &state.protection;
+    let word = if state.kind == super::Kind::Forgejo { "apply_to_admins" } else { "block_admin_merge_override" };
+    Ok(Answer::json(
+        200,
+        &json!({
+            "rule_name": name, (word): !rules.administrators_pass, "enable_merge_whitelist": !rules.writers_may_merge,
+            "required_approvals": rules.approvals, "status_check_contexts": rules.statuses,
+        }),
+    ))
 }
 
 fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {

@@ -1,6 +1,7 @@
 //! GitHub's API as Enterprise Server has it under `/api/v3`, as far as the service and its stories need it (forges.md, section 2.3).
 
 mod app;
+mod check_runs;
 mod issues;
 mod pulls;
 mod setup;
@@ -81,6 +82,12 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("POST", ["statuses", commit]) => demand(caller, "statuses", true).and_then(|()| {
             writable(&state.repositories[here], caller)?;
             requests::put_status(state, ask, here, commit).ok_or_else(|| invalid_field("Status", "state", "invalid"))
+        }),
+        ("POST", ["check-runs"]) => check_runs::make(state, ask, caller, here),
+        ("GET", ["commits", commit, "check-runs"]) => check_runs::list(state, ask, caller, here, commit),
+        ("GET", ["commits", commit, "status"]) => demand(caller, "statuses", false).and_then(|()| {
+            let combined = state.combined_status(&state.repositories[here], commit, "state");
+            combined.map(|combined| Answer::json(200, &combined)).ok_or_else(|| refuse(422, &format!("No commit found for SHA: {commit}")))
         }),
         ("DELETE", ["git", "refs", "heads", branch @ ..]) => delete_branch(state, caller, here, &branch.join("/")),
         ("PUT", ["collaborators", login]) => setup::invite(state, ask, caller, here, login),
@@ -224,10 +231,9 @@ fn show(state: &State, caller: &Caller, here: usize) -> Answer {
 fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Answer> {
     let repository = &state.repositories[here];
     let tip = repository.branch_tip(branch).ok_or_else(|| refuse(404, "Branch not found"))?;
-    Ok(Answer::json(
-        200,
-        &json!({ "name": branch, "commit": { "sha": tip }, "protected": state.protected && branch == repository.default_branch }),
-    ))
+    let protected = state.protected && branch == repository.default_branch;
+    let protection = state.protection_by_branch(protected);
+    Ok(Answer::json(200, &json!({ "name": branch, "commit": { "sha": tip }, "protected": protected, "protection": protection })))
 }
 
 fn delete_branch(state: &State, caller: &Caller, here: usize, branch: &str) -> Result<Answer, Answer> {

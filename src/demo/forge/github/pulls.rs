@@ -42,7 +42,8 @@ fn show(state: &State, status: u16, spot: Spot) -> Result<Answer, Answer> {
 }
 
 fn reviews(state: &State, ask: &Ask, spot: Spot) -> Answer {
-    paged(state, ask, state.listed_reviews(state.at(spot).1))
+    let (repository, issue) = state.at(spot);
+    paged(state, ask, state.listed_reviews(repository, issue))
 }
 
 fn remarks(state: &State, ask: &Ask, spot: Spot, review: &str) -> Result<Answer, Answer> {

@@ -11,7 +11,7 @@ pub(super) fn answer(state: &State, ask: &Ask, caller: &Caller, here: usize, pat
     let repository = &state.repositories[here];
     let may_see = repository.permission(&caller.login) >= Permission::Admin && caller.covers("repository_hooks", false);
     Some(match (ask.method.as_str(), path) {
-        ("GET", ["rules", "branches", branch @ ..]) => Answer::json(200, state.rules.get(&branch.join("/")).unwrap_or(&json!([]))),
+        ("GET", ["rules", "branches", branch @ ..]) => Answer::json(200, &state.rules_for(repository, &branch.join("/"))),
         ("GET", ["hooks", ..]) if !may_see => super::not_found(),
         ("GET", ["hooks"]) => Answer::json(200, &state.hooks_of(here)),
         ("GET", ["hooks", _, "deliveries"]) => {

@@ -8,7 +8,6 @@ use sha2::Sha256;
 
 use super::shape::{described, note_type, noteable_type, page, state_of};
 use super::verdicts;
-use crate::demo::forge::Verdict;
 use crate::demo::forge::state::{Act, Comment, Did, Hook, Issue, Label, Pull, Repository, Spot, State, timestamp};
 use crate::demo::forge::webhook::{Delivery, News};
 
@@ -46,7 +45,8 @@ fn action(news: &News) -> &'static str {
         News::Closed => "close",
         News::Reopened => "reopen",
         News::Commented(_) => "create",
-        News::Reviewed { verdict: Verdict::Approved, .. } => "approved",
+        News::Approved => "approved",
+        News::Unapproved => "unapproved",
         _ => "update",
     }
 }
@@ -114,6 +114,9 @@ fn payload(state: &State, spot: Spot, by: &str, news: &News) -> Value {
                 None => attributes(state, repository, issue),
             };
             object["action"] = action(news).into();
+            if let News::Pushed { before } = news {
+                object["oldrev"] = before.as_str().into();
+            }
             put("object_attributes", object);
             put("labels", labels(repository, &issue.labels));
             put("changes", changes(state, spot, news));
@@ -224,9 +227,8 @@ fn changes(state: &State, spot: Spot, news: &News) -> Value {
             }
         }
         News::Locked => changes["discussion_locked"] = pair(Value::Null, true.into()),
-        News::Reviewed { verdict: Verdict::Approved, .. } => {}
-        News::Reviewed { before, .. } => changes["reviewers"] = pair(before.clone(), verdicts::told(state, spot)),
-        News::Commented(_) | News::CommentEdited { .. } | News::Gone(_) => {}
+        News::Reviewed { before } => changes["reviewers"] = pair(before.clone(), verdicts::told(state, spot)),
+        News::Commented(_) | News::CommentEdited { .. } | News::Gone(_) | News::Pushed { .. } | News::Approved | News::Unapproved => {}
     }
     if matches!(news, News::Labelled(_) | News::Unlabelled(_) | News::Closed | News::Reopened)
         && let Some(act) = issue.timeline.iter().rfind(|act| matches!(act.did, Did::Labelled(_) | Did::Unlabelled(_)))

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    MAINTAINER, OWNER, REPORTER, TEXT_CAP, TITLE_CAP, at_least, body, forbidden, level, logged_in, not_found, paged, quick_actions, refuse,
-    required, seen, shape, short_enough, spot, text, wrong_method,
+    MAINTAINER, OWNER, REPORTER, TEXT_CAP, TITLE_CAP, approvals, at_least, body, forbidden, level, logged_in, not_found, paged,
+    quick_actions, refuse, required, seen, shape, short_enough, spot, text, wrong_method,
 };
 use crate::demo::forge::state::{Issue, Spot, State};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
@@ -184,6 +184,7 @@ fn move_away(state: &mut State, ask: &Ask, caller: &Caller, spot: Spot) -> Resul
 fn notes(state: &State, ask: &Ask, spot: Spot) -> Answer {
     let (_, issue) = state.at(spot);
     let mut rows: Vec<Value> = issue.timeline.iter().filter_map(|act| shape::note_of_act(state, issue, act)).collect();
+    rows.extend(approvals::notes(state, issue));
     if ask.query("sort") != Some("asc") {
         rows.reverse();
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    DEVELOPER, TEXT_CAP, TITLE_CAP, at_least, body, issues, not_found, paged, quick_actions, refuse, required, reviews, shape,
+    DEVELOPER, TEXT_CAP, TITLE_CAP, approvals, at_least, body, issues, not_found, paged, quick_actions, refuse, required, reviews, shape,
     short_enough, spot, text, verdicts, wrong_method,
 };
 use crate::demo::forge::state::{Pull, Spot, State};
@@ -24,6 +24,9 @@ pub(super) fn answer(state: &mut State, ask: &Ask, caller: &Caller, here: usize,
         ("GET", []) => show(state, 200, spot),
         ("PUT", []) => change(state, ask, caller, spot).and_then(|()| show(state, 200, spot)),
         (_, []) => Err(wrong_method(state, ask)),
+        ("GET", ["approvals"]) => Ok(approvals::approvals(state, spot)),
+        ("GET", ["versions"]) => Ok(approvals::versions(state, ask, spot)),
+        (_, ["approvals" | "versions"]) => Err(wrong_method(state, ask)),
         (_, path) => {
             return verdicts::answer(state, ask, caller, spot, path).or_else(|| issues::below(state, ask, caller, spot, path));
         }

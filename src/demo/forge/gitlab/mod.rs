@@ -2,6 +2,7 @@
 //!
 //! Projects go by number or by path, issues and merge requests are numbered apart, and who may do what goes by access levels.
 
+mod approvals;
 pub(super) mod hooks;
 mod issues;
 mod labels;
@@ -73,6 +74,7 @@ fn in_project(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: 
         ("POST", ["statuses", commit]) => {
             at_least(&state.repositories[here], caller, DEVELOPER).and_then(|()| reviews::put_status(state, ask, here, commit))
         }
+        ("GET", ["repository", "commits", commit, "statuses"]) => approvals::statuses(state, ask, here, commit),
         ("GET", ["hooks"]) => at_least(&state.repositories[here], caller, MAINTAINER).map(|()| reviews::hooks(state, here)),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["members", "all", id]) => member(state, caller, here, id),
@@ -223,7 +225,8 @@ fn branch_answer(state: &State, here: usize, branch: &str) -> Result<Answer, Ans
     let protected = default && state.protected;
     Ok(Answer::json(
         200,
-        &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "default": default, "can_push": !protected }),
+        &json!({ "name": branch, "commit": { "id": tip }, "protected": protected, "default": default, "can_push": !protected,
+            "developers_can_push": false, "developers_can_merge": protected && state.protection.writers_may_merge }),
     ))
 }
 

@@ -6,6 +6,7 @@ use super::{body, level, not_found, refuse, required, shape, text};
 use crate::demo::forge::requests::Status;
 use crate::demo::forge::state::{Spot, State};
 use crate::demo::forge::wire::{Answer, Ask};
+use crate::demo::git_backend;
 
 /// Members of the project alone are taken, others dropped without a word.
 pub(super) fn set_reviewers(state: &mut State, spot: Spot, ids: &[Value]) {
@@ -23,7 +24,7 @@ pub(super) fn reviewers(state: &State, repository: u64, number: i64) -> Value {
     asked.map(|(_, _, login)| shape::user(state, login)).collect()
 }
 
-/// A status can't be set to what it is.
+/// A status that goes on can't be set to what it is.
 pub(super) fn put_status(state: &mut State, ask: &Ask, here: usize, commit: &str) -> Result<Answer, Answer> {
     let body = body(ask)?;
     let (word, name) = (required(&body, "state")?, text(&body, "name")?.unwrap_or_else(|| "default".to_owned()));
@@ -33,10 +34,14 @@ pub(super) fn put_status(state: &mut State, ask: &Ask, here: usize, commit: &str
     let repository = state.repositories[here].id;
     let is_it =
         |status: &&Status| (status.repository, status.commit.as_str(), status.context.as_str()) == (repository, commit, name.as_str());
-    if state.statuses.iter().rev().find(is_it).is_some_and(|status| status.state == word) {
-        return Err(refuse(400, format!("Cannot transition status via :drop from :{word}")));
+    // One that has ended is followed by a new one.
+    let goes_on = ["pending", "running"].contains(&word.as_str());
+    if goes_on && state.statuses.iter().rev().find(is_it).is_some_and(|status| status.state == word) {
+        return Err(refuse(400, format!("Cannot transition status via :enqueue from :{word}")));
     }
-    state.statuses.push(Status { repository, commit: commit.to_owned(), context: name.clone(), state: word.clone() });
+    let description = text(&body, "description")?.unwrap_or_default();
+    git_backend::commits_ahead(&state.repositories[here].git_dir, commit, commit).ok_or_else(|| refuse(404, "404 Commit Not Found"))?;
+    state.statuses.push(Status { repository, commit: commit.to_owned(), context: name.clone(), state: word.clone(), description });
     Ok(Answer::json(201, &json!({ "sha": commit, "status": word, "name": name })))
 }
 

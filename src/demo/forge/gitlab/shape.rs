@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::demo::forge::Account;
-use crate::demo::forge::state::{Act, Comment, Did, Issue, Label, Pull, Repository, State, timestamp};
+use crate::demo::forge::state::{Act, Comment, Did, Issue, Label, Pull, Repository, State, exact_timestamp, timestamp};
 
 /// An account.
 pub fn user(state: &State, login: &str) -> Value {
@@ -46,6 +46,7 @@ pub fn project_row(state: &State, repository: &Repository, viewer: &str) -> Valu
         "archived": repository.archived, "visibility": if repository.private { "private" } else { "public" },
         "http_url_to_repo": format!("{address}.git"), "ssh_url_to_repo": "", "web_url": address, "issues_access_level": "enabled",
         "namespace": { "full_path": repository.owner(), "kind": "group" },
+        "only_allow_merge_if_pipeline_succeeds": !state.protection.statuses.is_empty(), "allow_merge_on_skipped_pipeline": false,
         "permissions": { "project_access": access, "group_access": null },
     })
 }
@@ -88,7 +89,7 @@ pub fn merge_request_row(state: &State, repository: &Repository, issue: &Issue, 
 pub fn note(state: &State, issue: &Issue, comment: &Comment) -> Value {
     let mut note = json!({
         "id": comment.id, "type": note_type(comment), "body": comment.body, "author": person(state, &comment.author),
-        "created_at": moment(comment.created_ms), "updated_at": moment(comment.updated_ms), "system": false, "noteable_id": issue.id,
+        "created_at": exact_timestamp(comment.created_ms), "updated_at": exact_timestamp(comment.updated_ms), "system": false, "noteable_id": issue.id,
         "noteable_type": noteable_type(issue), "noteable_iid": issue.number, "resolvable": comment.on_line.is_some(), "confidential": false,
         "internal": false,
     });
@@ -102,11 +103,6 @@ pub fn note(state: &State, issue: &Issue, comment: &Comment) -> Value {
 /// `DiffNote` on a line, null otherwise.
 pub fn note_type(comment: &Comment) -> Option<&'static str> {
     comment.on_line.as_ref().map(|_| "DiffNote")
-}
-
-/// A time to the millisecond, as GitLab's API writes them.
-pub fn moment(ms: i64) -> String {
-    timestamp(ms).replace('Z', &format!(".{:03}Z", ms.rem_euclid(1000)))
 }
 
 /// The note that an act left: a person's own, or what GitLab writes down of it.
