@@ -65,7 +65,7 @@ impl Parts {
     /// # Errors
     /// When the forge or git refuses, or does not answer; doing it again is fine.
     pub async fn take_back(&self, place: Place<'_>, run: &str, checkpoint: &Checkpoint, why: Option<&str>) -> Result<(), PublishError> {
-        let Some(commit) = checkpoint.candidate.as_ref().filter(|_| checkpoint.pushing && checkpoint.proposed.is_none()) else {
+        let Some(commit) = checkpoint.pushing.as_ref().filter(|_| checkpoint.proposed.is_none()) else {
             return Ok(());
         };
         let mirror = self.mirrors.open(&Mirrors::name_of(&place.repo.forge, &place.repo.id)).await?;
@@ -297,7 +297,7 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     let title = text::title(&work.text.title, work.issue, &work.report);
     let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
-    work.checkpoint.pushing = true;
+    work.checkpoint.pushing = Some(candidate.commit.clone());
     work.keep().await?;
     let refused = publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
     admit::goes_on(work, asked).await?;

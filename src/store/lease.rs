@@ -35,8 +35,8 @@ pub struct Checkpoint {
     pub judging: Judging,
     /// The attempts that have ended, in order; what stands above of agent, candidate, tests after and judging is of the one that goes on now.
     pub tried: Vec<Tried>,
-    /// Something of ours may stand on the forge: the branch, and a pull request from it. A run that is stopped takes both back.
-    pub pushing: bool,
+    /// The commit that may stand on the forge: on our branch, and in a pull request from it. A run that is stopped takes both back.
+    pub pushing: Option<ObjectId>,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
     pub opened: Option<i64>,
     /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
