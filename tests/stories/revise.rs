@@ -189,10 +189,11 @@ on_each_forge! {
 on_each_forge! {
     async fn a_pull_request_that_a_person_closes_stops_its_round(kind: Kind) {
         let (house, service, first) = proposed(kind).await;
+        house.model.set_delay(Some(std::time::Duration::from_millis(300)));
         say(&house, &service, On::PullRequest(first.number), project::MAINTAINER, "/frognano revise\nA second module.").await;
         let running = async { service.step().await };
         let closing = async {
-            house.until(|house| house.said(On::PullRequest(first.number)).concat().contains("running the project's tests as they are")).await;
+            house.until(|house| house.said(On::PullRequest(first.number)).concat().contains("Now: the model")).await;
             service.take(&house.forge().close_issue(project::PATH, On::PullRequest(first.number), project::MAINTAINER).unwrap()).await;
             heard(&service).await
         };
