@@ -34,7 +34,7 @@ fi
 step "tests";   env -u FROGNANO_TEST_LLAMA cargo test --locked "$@"
 step "stories of the whole service, with PostgreSQL in place of SQLite"
 FROGNANO_TEST_DATABASE=postgres env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- \
-  main_job:: crashes:: nothing_missed:: nothing_twice:: commands:: revise:: stopping::
+  main_job:: crashes:: nothing_missed:: nothing_twice::
 if [ -n "${FROGNANO_TEST_LLAMA:-}" ]; then
   step "stories of a real model"; cargo test --locked --test stories llama::
 fi

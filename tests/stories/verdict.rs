@@ -185,8 +185,8 @@ fn a_judge_that_was_killed_goes_on_behind_its_last_run() {
     assert_eq!(place.say(&["--resume", "out"]).status.code(), Some(0));
     let report = place.json("report.json");
     assert_eq!((&report["proof"], &report["evidence"]["proving"]), (&json!("proved"), &json!(["test_new.New::test_add"])), "{report:#}");
-    assert_eq!((kept("red"), kept("green")), (3, 3));
     let checkpoint = place.json("kept/checkpoint.json");
+    assert_eq!(checkpoint["tried"].as_array().map(Vec::len), Some(1), "{checkpoint:#}");
     let stages = checkpoint["stage_ms"].as_array().unwrap().iter().filter(|stage| stage[0] == "tests_before").count();
     assert_eq!(stages, 1, "{checkpoint:#}");
 }
