@@ -1,9 +1,12 @@
 //! frognano-bot: a label on an issue becomes a draft pull request that code has judged and a human must review.
 //!
 //! ```text
-//! webhook bytes -> VerifiedDelivery -> Event -> job -> Lease -> policy (issue and actor read again) -> mirror at a fixed commit
-//!   -> sandbox (proved to reach nothing) -> tests before -> agent loop (trajectory kept each step) -> changed files -> candidate commit
-//!   -> guard -> tests after, in a fresh sandbox -> Verdict -> push -> draft pull request + label + status comment
+//! webhook bytes -> VerifiedDelivery -> Event -> job, in its repository's turn -> Lease -> policy (issue and actor read again)
+//!   -> mirror at a fixed commit -> sandbox (proved to reach nothing) -> tests before, twice, remembered for the commit
+//!   -> attempts, until one is accepted:
+//!        agent loop (trajectory kept each step) -> changed files -> guard -> candidate commit
+//!        -> tests after, in a fresh sandbox -> red-green and single hunks -> Verdict
+//!   -> push -> failing status of the human review -> draft pull request + label + status comment
 //! ```
 //!
 //! [`pipeline::solve`] reads like that line from top to bottom.
@@ -11,6 +14,7 @@
 //! ```text
 //! Event -> ask: a command, a review, a reason to stop -> a hand of the worker (the forge read again) -> job, cancellation or one answer
 //! labels of the forges, every few minutes -> the job that a lost delivery would have made
+//! word about a repository, and every few minutes -> reviews of our pull requests' heads -> the status of the human review
 //! ```
 //!
 //! Rooms, and who may import whom (a test in `tests/stories` reads the `use crate::` lines and fails on an arrow the wrong way):
