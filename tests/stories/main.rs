@@ -15,6 +15,7 @@ mod faces;
 mod false_green;
 mod faults;
 mod fix;
+mod forged;
 mod github_app;
 mod guard;
 mod guard_cli;
