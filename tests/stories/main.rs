@@ -21,6 +21,7 @@ mod half_published;
 mod hostile_bash;
 mod house;
 mod human_review;
+mod kept_rows;
 mod leaf_loop;
 mod leaf_recovery;
 mod leaf_vectors;
