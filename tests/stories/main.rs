@@ -11,6 +11,7 @@ mod databases;
 mod demo_forge;
 mod doctor;
 mod doctor_walls;
+mod early_signal;
 mod faces;
 mod faults;
 mod fix;
