@@ -40,6 +40,7 @@ mod revise;
 mod rules;
 mod sandbox;
 mod stopping;
+mod told;
 mod toolcalls;
 mod tools;
 mod verdict;
