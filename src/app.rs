@@ -265,6 +265,7 @@ pub async fn assemble(
         test_fallback: file.run.test_command.clone(),
         limits,
         verify: verify_rules(file),
+        public_url: file.service.public_url.clone(),
         runs: data.join("runs"),
         workspace_bytes: file.sandbox.workspace_bytes,
         forges: file.forges.iter().map(|forge| (forge.name.clone(), rules(forge))).collect(),

@@ -117,6 +117,8 @@ pub struct Service {
     pub reconcile_seconds: u64,
     /// The most comments on one issue or pull request within an hour; edits of the status comment do not count.
     pub comments_per_hour: u32,
+    /// The address of a site that shows runs, `{public_url}/runs/{run}`; given, pull requests and comments link to it.
+    pub public_url: Option<Url>,
     /// The largest webhook body, in bytes.
     pub max_body_bytes: usize,
     /// The label that starts a run.
@@ -142,6 +144,7 @@ impl Default for Service {
             grace_seconds: 20,
             reconcile_seconds: 300,
             comments_per_hour: 20,
+            public_url: None,
             max_body_bytes: 25 * 1024 * 1024,
             label: "frognano-fix".to_owned(),
             commit_name: "frognano-bot".to_owned(),

@@ -320,7 +320,8 @@ impl Worker {
     }
 
     fn new_report(&self, claimed: &Claimed) -> Report {
-        Report { run: claimed.run.0.clone(), model: self.parts.model.name().to_owned(), ..Report::default() }
+        let page = self.parts.settings.page_of(&claimed.run);
+        Report { run: claimed.run.0.clone(), page, model: self.parts.model.name().to_owned(), ..Report::default() }
     }
 
     async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken, steps: &AtomicI64) -> Ended {

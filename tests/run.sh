@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
 # FROGNANO_TEST_POSTGRES_URL=ADDRESS of an administrator: the stories use that server in place of one of their own.
+# FROGNANO_TEST_PYTEST=FOLDER of a virtualenv with pytest: used in place of target/pytest, which is made once.
 # FROGNANO_TEST_LLAMA=FOLDER, made by tests/llama/install.sh: also the stories of a small real model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +12,9 @@ bash deploy/install-needs.sh \
   "python3=python3=the tests run real Python test suites" \
   "pg_createcluster=postgresql=the stories of the database run on a PostgreSQL of their own too" \
   "cc=build-essential=links the programs"
+# The module venv is there without ensurepip on Debian, which is why no program can be looked for.
+/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null ||
+  bash deploy/install-needs.sh "no-ensurepip=python3-venv=keeps pytest apart from the machine's own Python"
 for component in rustfmt clippy; do
   cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
 done
@@ -24,6 +28,15 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 flags="CARGO_TARGET_$(echo "$host" | tr 'a-z-' 'A-Z_')_RUSTFLAGS"
 env "$flags=-C target-feature=+crt-static" cargo build --locked --release --no-default-features --bin frognano-tools --target "$host"
 export FROGNANO_TOOLS="$PWD/target/$host/release/frognano-tools"
+# Of the machine's own Python, which the sandbox shows; kept between runs.
+if [ -z "${FROGNANO_TEST_PYTEST:-}" ]; then
+  step "pytest"
+  export FROGNANO_TEST_PYTEST="$PWD/target/pytest"
+  if ! "$FROGNANO_TEST_PYTEST/bin/python" -c 'import pytest; assert pytest.__version__ == "8.4.2"' 2>/dev/null; then
+    /usr/bin/python3 -m venv --clear "$FROGNANO_TEST_PYTEST"
+    "$FROGNANO_TEST_PYTEST/bin/python" -m pip install --quiet --disable-pip-version-check pytest==8.4.2
+  fi
+fi
 if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
   postgres=$(mktemp -d /tmp/frognano-postgres.XXXXXX)
   trap 'tests/postgres/down "$postgres"' EXIT

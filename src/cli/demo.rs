@@ -21,7 +21,7 @@ use crate::publish::report::{Report, Told};
 use crate::worker::Progress;
 
 use super::progress::Bar;
-use super::{asked_to_stop, fault, print, say};
+use super::{fault, print, say};
 
 /// Show the whole way on this machine.
 #[derive(Debug, Args)]
@@ -46,15 +46,15 @@ enum Plays {
 }
 
 impl Demo {
-    pub(super) async fn run(self) -> ExitCode {
-        match self.show().await {
+    pub(super) async fn run(self, stop: CancellationToken) -> ExitCode {
+        match self.show(&stop).await {
             Ok(Outcome::Proposed { .. }) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::from(1),
             Err(why) => fault(&why),
         }
     }
 
-    async fn show(&self) -> Result<Outcome, String> {
+    async fn show(&self, asked: &CancellationToken) -> Result<Outcome, String> {
         let folder =
             tempfile::Builder::new().prefix("frognano-demo-").tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).ok();
@@ -75,10 +75,13 @@ impl Demo {
         let stop = CancellationToken::new();
         let serving = tokio::spawn(service.run(stop.clone()));
         self.introduce(&forge.base_url, model.is_some(), &model_name);
-        let outcome = label_and_watch(&forge.forge, &hook, watch).await;
+        let outcome = tokio::select! {
+            outcome = label_and_watch(&forge.forge, &hook, watch) => outcome,
+            () = asked.cancelled() => Err("stopped before there was an outcome".to_owned()),
+        };
         if outcome.is_ok() && std::io::stdout().is_terminal() {
             say("\nThe pages stay up until you press Ctrl-C.");
-            asked_to_stop().await;
+            asked.cancelled().await;
         }
         stop.cancel();
         serving.await.ok();

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Label an issue, get a draft pull request that code has judged and a human must review.
 #[derive(Debug, Parser)]
@@ -56,10 +57,10 @@ pub fn main() -> ExitCode {
     };
     runtime.block_on(async {
         match arguments.command {
-            Command::Serve(serve) => serve.run().await,
-            Command::Demo(demo) => demo.run().await,
+            Command::Serve(serve) => serve.run(asked_to_stop()).await,
+            Command::Demo(demo) => demo.run(asked_to_stop()).await,
             Command::Doctor(doctor) => doctor.run().await,
-            Command::Fix(fix) => fix.run().await,
+            Command::Fix(fix) => fix.run(asked_to_stop()).await,
             Command::Queue(queue) => queue.run().await,
             Command::Webhook(webhook) => webhook.run(),
             Command::CheckPatch(check) => check.run().await,
@@ -89,15 +90,18 @@ fn usage(complaints: &[String]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Ends with SIGTERM or Ctrl-C; they are caught from the call on, not only once somebody waits.
-fn asked_to_stop() -> impl Future<Output = ()> {
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    async move {
-        if let (Ok(mut term), Ok(mut interrupt)) = signals {
+/// Cancelled by SIGTERM or Ctrl-C. They are caught from the call on, so it comes before anything is made that would be left behind.
+fn asked_to_stop() -> CancellationToken {
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    if let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        tokio::spawn(async move {
             tokio::select! {
                 _ = term.recv() => {}
                 _ = interrupt.recv() => {}
             }
-        }
+            stopping.cancel();
+        });
     }
+    stop
 }

@@ -10,7 +10,7 @@ use crate::app;
 use crate::config::Config;
 use crate::telemetry;
 
-use super::{asked_to_stop, fault, usage};
+use super::{fault, usage};
 
 /// Run the service.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ enum Part {
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> ExitCode {
+    pub(super) async fn run(self, stop: CancellationToken) -> ExitCode {
         telemetry::start();
         let config = match Config::load(&self.config) {
             Ok(config) => config,
@@ -42,13 +42,10 @@ impl Serve {
         if self.only.is_some() && !is_shared {
             return usage(&["--only: needs a PostgreSQL database ([service] database), which the other part shares".to_owned()]);
         }
-        let stop = CancellationToken::new();
         let stopping = stop.clone();
-        let asked = asked_to_stop();
         tokio::spawn(async move {
-            asked.await;
+            stopping.cancelled().await;
             tracing::info!("stopping: nothing new is taken in");
-            stopping.cancel();
         });
         let forges = config.file.forges.len();
         let served = if self.only == Some(Part::Web) {

@@ -24,6 +24,10 @@ impl File {
         demand(service.max_leases > 0, "[service] max_leases: at least 1".to_owned());
         demand(service.comments_per_hour > 0, "[service] comments_per_hour: at least 1, or nobody would be answered".to_owned());
         demand(service.max_body_bytes >= 64 * 1024, "[service] max_body_bytes: at least 65536, forges send more".to_owned());
+        demand(
+            service.public_url.as_ref().is_none_or(|url| is_web(url) && url.query().is_none() && url.fragment().is_none()),
+            "[service] public_url: an http(s) address that a path can be put behind".to_owned(),
+        );
         demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
         demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());
         if let Some(database) = &service.database {

@@ -75,6 +75,13 @@ impl TestRun {
         self.cases.iter().find(|case| case.name == name).map(|case| case.result)
     }
 
+    /// The command ended badly though no test is red, as a plugin of the project's may make it.
+    #[must_use]
+    pub fn is_bad_without_a_red_test(&self) -> bool {
+        let is_red = |case: &TestCase| matches!(case.result, TestResult::Failed | TestResult::Error);
+        self.per_test && !self.cases.is_empty() && self.exit_code.is_some_and(|status| status != 0) && !self.cases.iter().any(is_red)
+    }
+
     /// The command ended by itself with status 0.
     #[must_use]
     pub fn is_green(&self) -> bool {

@@ -325,6 +325,10 @@ pub trait Forge: Send + Sync {
     async fn label_pull_request(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
         self.add_label(repo, number, label).await
     }
+    /// Takes a label off a pull request as [`Forge::remove_label`] does.
+    async fn unlabel_pull_request(&self, repo: &RepoRef, number: i64, label: &str) -> Result<(), ForgeError> {
+        self.remove_label(repo, number, label).await
+    }
     /// Writes a comment on a pull request; [`Forge::edit_comment`] takes its id.
     async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
         self.comment(repo, number, body).await

@@ -345,6 +345,7 @@ mod tests {
             per_test,
             cases,
             output_tail: String::new(),
+            altered: Vec::new(),
         };
         let (a, b) = (case("a", TestResult::Passed), case("b", TestResult::Failed));
         let one = behaviour(&run(vec![a.clone(), b.clone()], true));

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::domain::{Attribution, Clock, IssueText, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, branch_of};
 use crate::forge::Forge;
@@ -112,6 +113,8 @@ pub struct Settings {
     pub limits: Limits,
     /// How much the judge tries, and which proofs are enough.
     pub verify: VerifyRules,
+    /// The address of a site that shows runs.
+    pub public_url: Option<Url>,
     /// Where each run keeps its record.
     pub runs: PathBuf,
     /// The largest tree that fits a sandbox, in bytes.
@@ -123,6 +126,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The page of a run, where there is a site that shows runs.
+    #[must_use]
+    pub fn page_of(&self, run: &RunId) -> Option<String> {
+        let mut page = self.public_url.clone()?;
+        page.path_segments_mut().ok()?.pop_if_empty().extend(["runs", &run.0]);
+        Some(page.into())
+    }
+
     /// What holds on the forge of this repository.
     #[must_use]
     pub fn rules_of(&self, repo: &RepoRef) -> &ForgeRules {

@@ -1,8 +1,10 @@
 //! A proved sandbox with a tree in it.
 
+use serde::Serialize;
+
 use crate::domain::ObjectId;
 use crate::git::{Mirror, Tree};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{ProbeReport, Sandbox};
 
 use super::{Stop, Work};
 
@@ -17,7 +19,7 @@ pub(super) async fn with_tree(
 ) -> Result<Box<dyn Sandbox>, Stop> {
     let name = format!("{}-{purpose}", work.run);
     let mut sandbox = work.parts.sandboxes.start(&name).await?;
-    work.report.sandbox = serde_json::to_value(sandbox.probe_report()).ok();
+    work.report.sandbox = serde_json::to_value(Told { image: image(work), probed: sandbox.probe_report() }).ok();
     let filled = fill(work, mirror, commit, branch, tree, sandbox.as_mut()).await;
     match filled {
         Ok(()) => Ok(sandbox),
@@ -26,6 +28,21 @@ pub(super) async fn with_tree(
             Err(stop)
         }
     }
+}
+
+/// What a report has of a sandbox.
+#[derive(Serialize)]
+struct Told<'a> {
+    /// What it is made of; null where that can't be told.
+    image: Option<String>,
+    #[serde(flatten)]
+    probed: &'a ProbeReport,
+}
+
+/// What the sandboxes of a run are made of, found out once.
+fn image(work: &Work<'_>) -> Option<String> {
+    let known = work.report.sandbox.as_ref().and_then(|sandbox| sandbox.get("image")?.as_str());
+    known.map(str::to_owned).or_else(|| work.parts.sandboxes.image())
 }
 
 async fn fill(

@@ -192,7 +192,8 @@ pub enum Added {
     Moved,
 }
 
-/// Adds a commit of a guarded patch to the branch of an open pull request: on top of `parent`, never over anybody's commits.
+/// Adds a commit of a guarded patch to the branch of an open pull request: on top of `parent`, never over anybody's commits. What the pull
+/// request says holds of all of it, so a label that an earlier round earned and this one does not is taken off.
 ///
 /// # Errors
 /// When the forge or git refuses.
@@ -214,6 +215,9 @@ pub async fn add(
     let title = to.forge.pull_request(to.repo, number).await?.title;
     to.forge.edit_pull_request(to.repo, number, text::retitled(&title, report).as_deref(), body).await?;
     put_labels(to, number).await?;
+    if !to.changes_tests {
+        note(&mut Vec::new(), to.forge.unlabel_pull_request(to.repo, number, TESTS_CHANGED.name).await)?;
+    }
     Ok(Added::Done)
 }
 

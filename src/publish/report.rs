@@ -44,6 +44,8 @@ pub struct Report {
     pub model: String,
     /// The run.
     pub run: String,
+    /// The page of the run, where there is a site that shows runs.
+    pub page: Option<String>,
     /// Who set the label.
     pub requested_by: Option<String>,
     /// The agent's closing words: a claim, not evidence.

@@ -135,6 +135,9 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
     for note in &report.notes {
         write!(text, "\n\n{}", inert(note)).ok();
     }
+    if let Some(page) = &report.page {
+        write!(text, "\n\nThe record of the run: <{page}>").ok();
+    }
     cut(text)
 }
 

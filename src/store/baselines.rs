@@ -1,7 +1,9 @@
 //! What the tests said at base, kept so that an unchanged base costs nothing.
 //!
 //! What must hold: a row answers only for exactly the same repository, commit, sandbox and command; one that can't be read is as good as none.
+//! They are its key, and PostgreSQL takes no key of some thousand bytes and no NUL: what is long or has one stands there as its digest.
 
+use sha2::{Digest as _, Sha256};
 use sqlx::Row as _;
 
 use super::{Store, StoreError};
@@ -20,6 +22,19 @@ pub struct BaselineOf {
     pub command: String,
 }
 
+/// The longest text that stands in the key as it is, in bytes.
+const LONGEST: usize = 200;
+
+impl BaselineOf {
+    fn key(&self) -> [String; 4] {
+        [&self.repository, &self.base, &self.image, &self.command].map(|text| part_of_key(text))
+    }
+}
+
+fn part_of_key(text: &str) -> String {
+    if text.len() <= LONGEST && !text.contains('\0') { text.to_owned() } else { hex::encode(Sha256::digest(text)) }
+}
+
 impl Store {
     /// The newest so many are kept of each repository.
     pub const BASELINES: i64 = 20;
@@ -29,11 +44,12 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn baseline(&self, of: &BaselineOf) -> Result<Option<Vec<TestRun>>, StoreError> {
+        let [repository, base, image, command] = of.key();
         let row = sqlx::query("select runs from baselines where repository = $1 and base = $2 and image = $3 and command = $4")
-            .bind(&of.repository)
-            .bind(&of.base)
-            .bind(&of.image)
-            .bind(&of.command)
+            .bind(repository)
+            .bind(base)
+            .bind(image)
+            .bind(command)
             .fetch_optional(&self.pool)
             .await?;
         let Some(row) = row else { return Ok(None) };
@@ -45,15 +61,16 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn keep_baseline(&self, of: &BaselineOf, runs: &[TestRun], clock: &dyn Clock) -> Result<(), StoreError> {
+        let [repository, base, image, command] = of.key();
         let text = serde_json::to_string(runs).map_err(|error| StoreError::Failed(error.to_string()))?;
         sqlx::query(
             "insert into baselines (repository, base, image, command, runs, measured_ms) values ($1, $2, $3, $4, $5, $6) \
              on conflict (repository, base, image, command) do update set runs = excluded.runs, measured_ms = excluded.measured_ms",
         )
-        .bind(&of.repository)
-        .bind(&of.base)
-        .bind(&of.image)
-        .bind(&of.command)
+        .bind(&repository)
+        .bind(base)
+        .bind(image)
+        .bind(command)
         .bind(text)
         .bind(clock.now_ms())
         .execute(&self.pool)
@@ -62,8 +79,8 @@ impl Store {
             "delete from baselines where repository = $1 and measured_ms < \
              (select min(measured_ms) from (select measured_ms from baselines where repository = $2 order by measured_ms desc limit $3) newest)",
         )
-        .bind(&of.repository)
-        .bind(&of.repository)
+        .bind(&repository)
+        .bind(&repository)
         .bind(Self::BASELINES)
         .execute(&self.pool)
         .await?;

@@ -5,7 +5,7 @@
 
 use sqlx::Row as _;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, plain};
 use crate::domain::{Clock, RepoRef};
 
 /// A pull request that is watched.
@@ -70,18 +70,18 @@ impl Store {
              due_ms = case when told = $8 then $9 else $10 end where forge = $11 and repo_id = $12 and run = $13",
         )
         .bind(found.number)
-        .bind(found.head.as_deref())
-        .bind(&found.state)
-        .bind(found.approved_by.as_deref())
+        .bind(found.head.as_deref().map(plain))
+        .bind(plain(&found.state))
+        .bind(found.approved_by.as_deref().map(plain))
         .bind(found.approved_ms)
-        .bind(found.said.as_deref())
+        .bind(found.said.as_deref().map(plain))
         .bind(now)
         .bind(found.told)
         .bind(now.saturating_add(after_ms))
         .bind(now)
-        .bind(&found.repo.forge)
-        .bind(&found.repo.id)
-        .bind(&found.run)
+        .bind(plain(&found.repo.forge))
+        .bind(plain(&found.repo.id))
+        .bind(plain(&found.run))
         .execute(&self.pool)
         .await?;
         Ok(())
@@ -123,11 +123,11 @@ pub(super) async fn watch(
         "insert into reviews (forge, repo_id, repo_path, issue, run, state, due_ms, told) values ($1, $2, $3, $4, $5, 'waiting', $6, 0) \
          on conflict (forge, repo_id, run) do nothing",
     )
-    .bind(&repo.forge)
-    .bind(&repo.id)
-    .bind(&repo.path)
+    .bind(plain(&repo.forge))
+    .bind(plain(&repo.id))
+    .bind(plain(&repo.path))
     .bind(issue)
-    .bind(run)
+    .bind(plain(run))
     .bind(now_ms)
     .execute(&mut **transaction)
     .await?;
@@ -143,8 +143,8 @@ pub(super) async fn wake(
 ) -> Result<(), StoreError> {
     sqlx::query("update reviews set due_ms = $1, told = told + 1 where forge = $2 and repo_id = $3 and (state <> 'over' or number = $4)")
         .bind(now_ms)
-        .bind(&repo.forge)
-        .bind(&repo.id)
+        .bind(plain(&repo.forge))
+        .bind(plain(&repo.id))
         .bind(number.unwrap_or(0))
         .execute(&mut **transaction)
         .await?;

@@ -64,6 +64,19 @@ impl Consensus {
     }
 }
 
+/// A run of the whole suite on the patch as far as it can be believed after the runs at base: one that ended badly without a red test has a result
+/// for each test only where the project's own tests end so, too, with the same status; what the patch brought in is "no result".
+#[must_use]
+pub fn believed(before: &[TestOutcome], run: TestRun) -> TestRun {
+    let is_the_same = |was: &TestRun| was.is_bad_without_a_red_test() && was.exit_code == run.exit_code;
+    if !run.is_bad_without_a_red_test() || before.iter().filter_map(TestOutcome::run).any(is_the_same) {
+        return run;
+    }
+    let status = run.exit_code.unwrap_or_default();
+    let why = format!("[no result for each test: no test is red and the command ended with status {status}, which it does not at base]");
+    TestRun { per_test: false, cases: Vec::new(), output_tail: format!("{}\n{why}", run.output_tail), ..run }
+}
+
 /// The runs with a result for each test, or where none has one, those that ended by themselves; the first run decides which kind it is.
 fn telling(outcomes: &[TestOutcome]) -> Vec<&TestRun> {
     let runs = outcomes.iter().filter_map(TestOutcome::run).collect::<Vec<_>>();
@@ -130,7 +143,7 @@ fn best(runs: &[&TestRun], was: Option<&TestRun>, flaky: &BTreeSet<String>) -> (
 
 #[cfg(test)]
 mod tests {
-    use super::Consensus;
+    use super::{Consensus, believed};
     use crate::domain::{TestCase, TestResult, TestRun};
     use crate::verify::{Proof, TestOutcome, judge_all};
     use TestResult::{Failed, Passed, Skipped};
@@ -142,6 +155,27 @@ mod tests {
 
     fn status(exit_code: i32) -> TestOutcome {
         TestOutcome::Ran(TestRun { exit_code: Some(exit_code), ..TestRun::default() })
+    }
+
+    #[test]
+    fn a_bad_end_without_a_red_test_is_believed_only_where_base_ends_so_too() {
+        let ended = |status, cases: &[(&str, TestResult)]| {
+            let cases = cases.iter().map(|(name, result)| TestCase::new(name, *result)).collect();
+            TestRun { exit_code: Some(status), per_test: true, cases, ..TestRun::default() }
+        };
+        let (red, green) = (&[("a", Failed), ("b", Passed)][..], &[("a", Passed), ("b", Passed)][..]);
+        let is_believed = |before: &[TestRun], run: TestRun| {
+            let before = before.iter().cloned().map(TestOutcome::Ran).collect::<Vec<_>>();
+            let believed = believed(&before, run.clone());
+            assert!(believed == run || (!believed.per_test && believed.cases.is_empty() && believed.output_tail.contains("no result")));
+            believed == run
+        };
+        assert!(is_believed(&[ended(1, green)], ended(1, green)));
+        assert!(is_believed(&[ended(0, green), ended(1, green)], ended(1, green)), "base is not sure of it");
+        assert!(is_believed(&[ended(0, green)], ended(1, red)) && is_believed(&[], ended(0, green)), "they agree");
+        for before in [&[][..], &[ended(0, green)], &[ended(6, green)], &[ended(1, red)], &[ended(1, &[])]] {
+            assert!(!is_believed(before, ended(1, green)), "{before:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,6 @@ mod run;
 
 pub use crate::domain::Proof;
 pub use command::{Report, Runner, TestCommand};
-pub use consensus::Consensus;
+pub use consensus::{Consensus, believed};
 pub use judge::{Judgement, demand, judge, judge_all, judge_changed_tests};
 pub use run::{TestOutcome, run_tests, run_tests_of};

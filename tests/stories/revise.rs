@@ -217,3 +217,22 @@ async fn where_gitlab_does_not_tell_of_the_verdict_the_command_starts_the_round(
     assert_eq!(came, ["round 1"]);
     assert!(matches!(service.outcome().await, Outcome::Proposed { .. }));
 }
+
+on_each_forge! {
+    async fn a_label_of_changed_tests_that_a_round_does_not_earn_any_more_is_taken_off(kind: Kind) {
+        let (house, service, first) = proposed(kind).await;
+        let on = On::PullRequest(first.number);
+        let labels = || house.issue(on).labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
+        for label in ["frognano-tests-changed", "somebody's"] {
+            house.forge().set_label(project::PATH, on, label, project::MAINTAINER).unwrap();
+        }
+        assert_eq!(labels().len(), 3, "{kind:?}: {:?}", labels());
+        for name in ["second", "third"] {
+            let asked = format!("/frognano revise\nNow a {name} module.");
+            say(&house, &service, on, project::MAINTAINER, &asked).await;
+            assert!(matches!(service.outcome().await, Outcome::Proposed { .. }), "{kind:?}");
+            assert_eq!(labels(), ["needs-human-review", "somebody's"], "{kind:?}");
+        }
+        assert_eq!(house.forge().unexpected(), Vec::<String>::new(), "{kind:?}");
+    }
+}

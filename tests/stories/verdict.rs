@@ -3,7 +3,6 @@
 //! `FROGNANO_TEST_PYTEST` names a virtualenv with pytest; without it those stories are skipped and say so.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -199,13 +198,58 @@ fn a_command_without_a_result_for_each_test_says_what_was_not_tried() {
     assert!(report["notes"].to_string().contains("no result for each test"), "{report:#}");
 }
 
+/// A virtualenv with pytest; none is said.
+fn pytest() -> Option<String> {
+    let named = std::env::var("FROGNANO_TEST_PYTEST").ok();
+    if named.is_none() {
+        println!("NOT RUN: FROGNANO_TEST_PYTEST names no virtualenv with pytest");
+    }
+    named
+}
+
+/// As a limit on coverage does it: the suite ends badly, whatever the tests say, where the source has more lines than this.
+fn with_a_limit_of(lines: usize) -> String {
+    format!(
+        "def pytest_sessionfinish(session):\n    if len(open('calc.py').readlines()) > {lines}:\n        session.exitstatus = 1\n        print('the limit is not kept')\n"
+    )
+}
+
+#[test]
+fn tests_of_a_project_that_ends_badly_at_base_are_judged_one_by_one() {
+    let Some(pytest) = pytest() else { return };
+    let command = format!("{pytest}/bin/python -m pytest -q");
+    let args = ["--test", command.as_str(), "--bind", pytest.as_str()];
+    let old = "import calc\n\n\ndef test_twice():\n    assert calc.twice(2) == 4\n";
+    let new = "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n";
+    let place = place(&[("calc.py", WRONG), ("test_old.py", old), ("conftest.py", &with_a_limit_of(0))]);
+    let (status, report) = judged(&place, &[("calc.py", RIGHT), ("test_new.py", new)], &args);
+    assert_eq!((status, &report["proof"], &report["tests"]["after"]["passed"]), (0, &json!("proved"), &json!(2)), "{report:#}");
+    assert_eq!((&report["tests"]["before"]["exit_code"], &report["tests"]["after"]["exit_code"]), (&json!(1), &json!(1)), "{report:#}");
+    assert!(report["notes"].to_string().contains("no test is red at base and the command of the tests ends with status 1"), "{report:#}");
+    let (status, report) = judged(&place, &[("calc.py", &RIGHT.replace("a + a", "a"))], &args);
+    assert_eq!((status, &report["reason"]), (4, &json!("tests-regressed")), "{report:#}");
+}
+
+#[test]
+fn a_bad_end_that_a_patch_brings_is_no_result() {
+    let Some(pytest) = pytest() else { return };
+    let command = format!("{pytest}/bin/python -m pytest -q");
+    let args = ["--test", command.as_str(), "--bind", pytest.as_str()];
+    let old = "import calc\n\n\ndef test_twice():\n    assert calc.twice(2) == 4\n";
+    let limit = with_a_limit_of(WRONG.lines().count());
+    for red_at_base in ["", "\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"] {
+        let tests = format!("{old}{red_at_base}");
+        let place = super::verdict::place(&[("calc.py", WRONG), ("test_old.py", &tests), ("conftest.py", &limit)]);
+        let (status, report) = judged(&place, &[("calc.py", &format!("{RIGHT}\n\ndef more():\n    return 1\n"))], &args);
+        assert_eq!((status, &report["reason"]), (4, &json!("tests-no-result")), "{report:#}");
+        assert_eq!(report["tests"]["after"]["per_test"], json!(false), "{report:#}");
+        assert!(!report["notes"].to_string().contains("no test is red at base"), "{report:#}");
+    }
+}
+
 #[test]
 fn pytest_tells_each_test_and_why_it_is_red() {
-    let Some(pytest) = std::env::var_os("FROGNANO_TEST_PYTEST") else {
-        println!("NOT RUN: FROGNANO_TEST_PYTEST names no virtualenv with pytest");
-        return;
-    };
-    let pytest = Path::new(&pytest).display().to_string();
+    let Some(pytest) = pytest() else { return };
     let old = "import pytest\n\nimport calc\n\n\n@pytest.mark.parametrize('a', [1, 2])\ndef test_twice(a):\n    assert calc.twice(a) == 2 * a\n\n\n@pytest.mark.skip\ndef test_off():\n    pass\n";
     let new = "import pytest\n\nimport calc\n\n\nclass TestNew:\n    def test_add(self):\n        assert calc.add(2, 3) == 5\n\n    def test_raises(self):\n        with pytest.raises(ValueError):\n            calc.add(None, 1)\n\n    def test_twice(self):\n        assert calc.twice(1) == 2\n";
     let right = RIGHT.replace("    return a + b", "    if a is None:\n        raise ValueError(a)\n    return a + b");

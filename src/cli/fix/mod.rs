@@ -25,7 +25,7 @@ use crate::store::Checkpoint;
 use crate::telemetry;
 
 use super::progress::Bar;
-use super::{asked_to_stop, print, say, usage};
+use super::{print, say, usage};
 use model::Named;
 use order::Order;
 
@@ -75,18 +75,18 @@ pub(super) struct Fix {
 
 impl Fix {
     /// Its log, with the counters, is for who asks for it: people see the progress.
-    pub(super) async fn run(self) -> ExitCode {
+    pub(super) async fn run(self, stop: CancellationToken) -> ExitCode {
         if std::env::var_os("RUST_LOG").is_some() {
             telemetry::start();
         }
         if let Some(folder) = &self.replay {
-            return replay::run(folder, self.json).await;
+            return replay::run(folder, self.json, stop).await;
         }
         let prepared = match self.prepare().await {
             Ok(prepared) => prepared,
             Err(complaints) => return usage(&complaints),
         };
-        let (outcome, report) = prepared.solve_until_stopped().await;
+        let (outcome, report) = prepared.solve_until(stop).await;
         let out = &prepared.out;
         if let Err(error) = write_out(out, &outcome, &report, &prepared.order.text) {
             say(&format!("frognano-bot: {}: can't be written: {error}", out.display()));
@@ -170,16 +170,10 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Works until there is an outcome, or until SIGTERM or Ctrl-C.
-    async fn solve_until_stopped(&self) -> (Outcome, Report) {
-        let cancel = CancellationToken::new();
-        let stopping = cancel.clone();
-        tokio::spawn(async move {
-            asked_to_stop().await;
-            stopping.cancel();
-        });
+    /// Works until there is an outcome, or until it is to stop.
+    async fn solve_until(&self, stop: CancellationToken) -> (Outcome, Report) {
         let mut record = Watched { bar: Bar::new(), out: self.out.clone() };
-        let solved = self.solve(&mut record, cancel).await;
+        let solved = self.solve(&mut record, stop).await;
         record.bar.end();
         solved
     }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::domain::{Clock, ExitReason, Outcome, SystemClock};
 use crate::leaf::{Kept, Trajectory};
 use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
@@ -19,7 +21,7 @@ use super::Prepared;
 use super::order::Order;
 use super::verdict::{Finished, Repeated, Verdict};
 
-pub(super) async fn run(folder: &Path, as_json: bool) -> ExitCode {
+pub(super) async fn run(folder: &Path, as_json: bool, stop: CancellationToken) -> ExitCode {
     let (order, checkpoint, finished) = match read(folder) {
         Ok(read) => read,
         Err(why) => return usage(&[format!("--replay {}: {why}", folder.display())]),
@@ -38,7 +40,7 @@ pub(super) async fn run(folder: &Path, as_json: bool) -> ExitCode {
         Err(complaints) => return usage(&complaints),
     };
     repeat_exactly(&mut prepared, &finished.trajectory);
-    let (outcome, report) = prepared.solve_until_stopped().await;
+    let (outcome, report) = prepared.solve_until(stop).await;
     let repeated = Repeated {
         patch: std::fs::read(out.path().join("patch.diff")).ok(),
         trajectory: read_trajectory(out.path()).ok(),

@@ -212,6 +212,11 @@ impl Forge for Client {
         self.change(what, repo, MERGE_REQUESTS, number, json!({"add_labels": label.name})).await
     }
 
+    async fn unlabel_pull_request(&self, repo: &RepoRef, number: i64, label: &str) -> Result<(), ForgeError> {
+        let what = format!("taking the label `{label}` off merge request {number} of {}", repo.path);
+        self.change(what, repo, MERGE_REQUESTS, number, json!({"remove_labels": label})).await
+    }
+
     async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
         self.write_note(repo, MERGE_REQUESTS, number, body).await
     }

@@ -140,6 +140,7 @@ pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rule
     work.checkpoint.judging.open_with.clone_from(&rules.verify.open_with);
     if let Some(command) = rules.command.as_ref().filter(|_| !work.checkpoint.judging.finished) {
         work.enter(Stage::TestsAfter).await?;
+        tell_of_bad_ends(work);
         let everything = Room { name: "after", command, changed: &clean.judged, files: None, time: rules.test_time };
         let commit = work.report.tests.restored.is_empty().then_some(&candidate.commit);
         in_clean_room(work, start, &everything, commit).await?;
@@ -157,15 +158,33 @@ pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rule
 /// Runs the tests once, and again while a test looks broken that luck may have broken.
 async fn in_clean_room(work: &mut Work<'_>, start: &Start, room: &Room<'_>, commit: Option<&ObjectId>) -> Result<(), Stop> {
     if work.checkpoint.tests_after.is_none() {
-        work.checkpoint.tests_after = Some(room.run_at(work, start, commit).await?);
+        let first = room.run_at(work, start, commit).await?;
+        work.checkpoint.tests_after = Some(believed(work, first));
         work.keep().await?;
     }
     while work.checkpoint.judging.after_again.len() < AGAIN && Consensus::of(&at_base(work), &on_the_patch(work)).is_suspicious() {
         let again = room.run_at(work, start, commit).await?;
+        let again = believed(work, again);
         work.checkpoint.judging.after_again.push(again);
         work.keep().await?;
     }
     Ok(())
+}
+
+fn believed(work: &Work<'_>, kept: Kept) -> Kept {
+    kept.map(|run| verify::believed(&at_base(work), run))
+}
+
+/// Says why tests are judged one by one whose command ends badly, with and without the patch.
+fn tell_of_bad_ends(work: &mut Work<'_>) {
+    let at_base = at_base(work);
+    let Some(bad) = at_base.iter().filter_map(TestOutcome::run).find(|run| run.is_bad_without_a_red_test()) else { return };
+    let status = bad.exit_code.unwrap_or_default();
+    let what = format!(
+        "no test is red at base and the command of the tests ends with status {status}, as a limit on coverage may make it: the tests were judged one \
+         by one, and that status was left aside"
+    );
+    proof::note(work, &what);
 }
 
 /// Where tests are broken and the patch changed tests: runs them once more as the patch has them.
@@ -174,7 +193,8 @@ async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>,
     if may_explain && work.checkpoint.judging.own_tests.is_none() {
         let own = with_own_tests(changed);
         let room = Room { name: "own-tests", changed: &own, ..*room };
-        work.checkpoint.judging.own_tests = Some(room.run(work, start).await?);
+        let own = room.run(work, start).await?;
+        work.checkpoint.judging.own_tests = Some(believed(work, own));
         work.keep().await?;
     }
     Ok(())

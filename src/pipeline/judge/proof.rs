@@ -53,7 +53,7 @@ fn still_proving(work: &Work<'_>, judgement: &Judgement) -> Vec<String> {
     rules_of_proof::proving(&red, &green, fixed, &format!("{}\n{}", work.text.title, work.text.body))
 }
 
-fn note(work: &mut Work<'_>, what: &str) {
+pub(super) fn note(work: &mut Work<'_>, what: &str) {
     let notes = &mut work.checkpoint.judging.notes;
     if !notes.iter().any(|known| known == what) {
         notes.push(what.to_owned());

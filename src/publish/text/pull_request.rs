@@ -167,6 +167,9 @@ fn claim(words: &str) -> String {
 
 fn record(report: &Report) -> String {
     let mut text = "<details><summary>How it was made</summary>\n\n".to_owned();
+    if let Some(page) = &report.page {
+        writeln!(text, "- run page: <{page}>").ok();
+    }
     let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
             writeln!(text, "- {name}: `{}`", code(value)).ok();

@@ -1,0 +1,125 @@
+//! What the database keeps of the tests at base and of reviews, on each kind of database and with the oddest texts.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use frognano_bot::app::TimeIds;
+use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, TestCase, TestResult, TestRun, Trigger, Verb};
+use frognano_bot::store::{BaselineOf, NewDelivery, Store, Which};
+
+use crate::databases::Database;
+
+struct Shown(AtomicI64);
+
+impl Clock for Shown {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+fn baseline(command: &str, image: &str) -> BaselineOf {
+    BaselineOf { repository: "here-7".to_owned(), base: "a".repeat(40), image: image.to_owned(), command: command.to_owned() }
+}
+
+#[tokio::test]
+async fn a_baseline_of_any_command_is_found_again_by_exactly_that_command() {
+    // No two bytes of it alike nearby, so that PostgreSQL can't make it fit by compression.
+    let long = (0..20_000_u32).map(|n| format!("{:x} ", n.wrapping_mul(2_654_435_761))).collect::<String>();
+    let texts = ["pytest".to_owned(), "pytest\0".to_owned(), "pytest\u{fffd}".to_owned(), "ü".repeat(101), long.clone(), long + "."];
+    for database in Database::each() {
+        let store = database.open().await;
+        let clock = Shown(AtomicI64::new(1));
+        let run = |name: &str, n: u64| TestRun {
+            per_test: true,
+            duration_ms: n,
+            cases: vec![TestCase::new(name, TestResult::Passed)],
+            output_tail: "a\0b".to_owned(),
+            ..TestRun::default()
+        };
+        let all = || texts.iter().zip(0..).flat_map(|(text, n)| [(baseline(text, "image"), 2 * n), (baseline("make", text), 2 * n + 1)]);
+        for (of, n) in all() {
+            assert_eq!(store.baseline(&of).await.unwrap(), None, "{n}");
+            store.keep_baseline(&of, &[run("first", n)], &clock).await.unwrap();
+            store.keep_baseline(&of, &[run("a\0b", n), run("b", n)], &clock).await.unwrap();
+        }
+        for (of, n) in all() {
+            assert_eq!(store.baseline(&of).await.unwrap(), Some(vec![run("a\0b", n), run("b", n)]), "{n}");
+        }
+        store.close().await;
+    }
+}
+
+/// A run that ended as proposed, so that its pull request is watched.
+async fn propose(store: &Store, repo: &RepoRef, number: i64, clock: &Shown) -> String {
+    let delivery = format!("d{number}");
+    take_in(store, &delivery, &event(repo, number, Verb::Start, false), clock).await;
+    let claimed = store.claim(Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap().unwrap();
+    store.finish(&claimed, &Outcome::Proposed { url: "u".to_owned() }, "{}", clock, &TimeIds).await.unwrap();
+    claimed.run.0
+}
+
+fn event(repo: &RepoRef, number: i64, verb: Verb, about_pull_request: bool) -> Event {
+    let trigger = Trigger { repo: repo.clone(), number, title: "t".to_owned(), body: "b".to_owned(), url: String::new() };
+    Event {
+        verb,
+        why: "a story".to_owned(),
+        repository: Some(repo.clone()),
+        trigger: Some(trigger),
+        about_pull_request,
+        command: None,
+        note: None,
+        actor: None,
+    }
+}
+
+async fn take_in(store: &Store, id: &str, event: &Event, clock: &Shown) {
+    let delivery = NewDelivery { forge: "here", delivery: id, event: "issues", body: "{}", read: Ok(event) };
+    store.take_in(&delivery, clock, &TimeIds).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watched_pull_request_is_looked_at_once_a_turn_and_woken_by_word_of_it() {
+    for database in Database::each() {
+        let store = database.open().await;
+        let clock = Shown(AtomicI64::new(1_000_000));
+        let repo = RepoRef { forge: "here".to_owned(), id: "7".to_owned(), path: "o/n".to_owned() };
+        let run = propose(&store, &repo, 5, &clock).await;
+
+        let first = store.next_review(60_000, &clock).await.unwrap().unwrap();
+        assert_eq!(
+            (first.run.as_str(), first.issue, first.state.as_str(), first.number, &first.said),
+            (run.as_str(), 5, "waiting", None, &None)
+        );
+        assert_eq!(store.next_review(60_000, &clock).await.unwrap(), None, "it is being looked at");
+        store.end_review(&first, 1000, &clock).await.unwrap();
+        assert_eq!(store.next_review(60_000, &clock).await.unwrap(), None, "the next look is later");
+
+        clock.0.fetch_add(1000, Ordering::Relaxed);
+        let second = store.next_review(60_000, &clock).await.unwrap().unwrap();
+        take_in(&store, "word", &event(&repo, 9, Verb::Ignore, true), &clock).await;
+        let odd = Some("a\0b".to_owned());
+        let mut found = second;
+        (found.number, found.approved_ms, found.state) = (Some(9), Some(7), "approved".to_owned());
+        (found.head, found.approved_by, found.said) = (odd.clone(), odd.clone(), odd);
+        store.end_review(&found, 1000, &clock).await.unwrap();
+        let third = store.next_review(60_000, &clock).await.unwrap().expect("word came during the look");
+        let plain = Some("a\u{fffd}b".to_owned());
+        let is = (third.number, &third.head, third.state.as_str(), &third.approved_by, third.approved_ms, &third.said);
+        assert_eq!(is, (Some(9), &plain, "approved", &plain, Some(7), &plain));
+
+        store.release_reviews(&clock).await.unwrap();
+        let mut released = store.next_review(60_000, &clock).await.unwrap().expect("its worker is gone");
+        (released.state, released.said) = ("over".to_owned(), None);
+        store.end_review(&released, 1000, &clock).await.unwrap();
+        store.release_reviews(&clock).await.unwrap();
+        take_in(&store, "of another", &event(&repo, 10, Verb::Ignore, true), &clock).await;
+        assert_eq!(store.next_review(60_000, &clock).await.unwrap(), None, "it is over");
+        take_in(&store, "of it", &event(&repo, 9, Verb::Ignore, true), &clock).await;
+        assert!(store.next_review(60_000, &clock).await.unwrap().is_some(), "word of it wakes even that");
+
+        propose(&store, &repo, 6, &clock).await;
+        let all = store.reviews(1).await.unwrap();
+        assert_eq!(all.iter().map(|watched| watched.issue).collect::<Vec<_>>(), [6], "the newest first, and no more");
+        assert_eq!(store.reviews(10).await.unwrap().len(), 2);
+        store.close().await;
+    }
+}
