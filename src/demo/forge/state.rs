@@ -116,6 +116,8 @@ pub struct Issue {
     pub reviews: Vec<super::verdicts::Review>,
     /// Hidden from most people (GitLab).
     pub confidential: bool,
+    /// Which type of work item it is (GitLab): `Issue`, `Task`, `Incident`.
+    pub item: &'static str,
     /// Its labels.
     pub labels: Vec<Label>,
     /// Its comments, oldest first.
