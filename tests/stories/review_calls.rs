@@ -173,6 +173,28 @@ on_each_forge! {
 }
 
 on_each_forge! {
+    async fn a_forge_that_asks_to_be_left_alone_for_ages_is_asked_again_the_next_day(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        let (method, path) = opening(kind);
+        house.forge().fail(Failure {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            status: if kind.is_gitea_or_its_fork() { 503 } else { 429 },
+            times: 1,
+            strike: Strike::Before,
+            headers: [("Retry-After".to_owned(), "99999999999".to_owned())].into(),
+        });
+        service.take(&house.label(issue)).await;
+        assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
+        house.clock().pass(25 * 60 * 60 * 1000);
+        assert!(matches!(house.later(&service).await, Outcome::Proposed { .. }), "{kind:?}");
+        assert_eq!(house.pull_requests().len(), 1, "{kind:?}");
+    }
+}
+
+on_each_forge! {
     async fn a_forge_that_is_down_for_hours_delays_a_finished_patch_and_the_model_is_not_asked_again(kind: Kind) {
         let house = House::new(kind).await;
         let service = house.service().await;
