@@ -12,6 +12,9 @@ use super::ForgeError;
 
 const LONGEST_MESSAGE: usize = 200;
 
+/// No forge means to be left alone for longer: a number beyond it is nonsense, and must not put a run off for ever.
+const LONGEST_WAIT: Duration = Duration::from_hours(24);
+
 /// One answer, read to its end.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -75,7 +78,9 @@ impl Answer {
     }
 
     fn is_limit(&self) -> bool {
-        self.headers.contains_key(RETRY_AFTER) || self.is_spent() || self.message().contains("rate limit")
+        self.headers.contains_key(RETRY_AFTER)
+            || self.is_spent()
+            || ["rate limit", "abuse detection"].iter().any(|words| self.message().contains(words))
     }
 
     /// The forge's own time, in milliseconds since the epoch.
@@ -90,7 +95,7 @@ impl Answer {
     /// How long the forge asks us to wait: `Retry-After` in seconds or as a date, else the end of its used-up allowance.
     fn wait(&self) -> Option<Duration> {
         let Some(text) = self.header(RETRY_AFTER.as_str()) else { return self.spent_for() };
-        let seconds = text.trim().parse().ok().map(Duration::from_secs);
+        let seconds = text.trim().parse().ok().map(|seconds| Duration::from_secs(seconds).min(LONGEST_WAIT));
         seconds.or_else(|| OffsetDateTime::parse(text, &Rfc2822).ok().and_then(|then| self.until(then)))
     }
 
@@ -102,7 +107,7 @@ impl Answer {
 
     /// Times count from the answer's own, so that its clock need not agree with ours.
     fn until(&self, then: OffsetDateTime) -> Option<Duration> {
-        Some(Duration::try_from(then - self.date()?).unwrap_or_default())
+        Some(Duration::try_from(then - self.date()?).unwrap_or_default().min(LONGEST_WAIT))
     }
 
     fn moved(&self, what: &str) -> String {
@@ -211,8 +216,9 @@ mod tests {
         assert_eq!(kind(answer(403, &[("retry-after", "5")], "").trouble("x")), "limited");
         assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "0")], "").trouble("x")), "limited");
         assert_eq!(kind(answer(403, &[("x-ratelimit-remaining", "7")], "").trouble("x")), "denied");
-        let secondary = r#"{"message": "You have exceeded a secondary rate limit."}"#;
-        assert_eq!(kind(answer(403, &[], secondary).trouble("x")), "limited");
+        for words in ["You have exceeded a secondary rate limit.", "You have triggered an abuse detection mechanism."] {
+            assert_eq!(kind(answer(403, &[], &format!(r#"{{"message": "{words}"}}"#)).trouble("x")), "limited", "{words}");
+        }
     }
 
     fn wait(status: u16, headers: &[(&str, &str)]) -> Option<Duration> {
@@ -233,6 +239,10 @@ mod tests {
         assert_eq!(wait(429, &[date, ("ratelimit-remaining", "0"), ("ratelimit-reset", "784111787")]), Some(Duration::from_secs(10)));
         assert_eq!(wait(403, &[spent, ("x-ratelimit-reset", "784111787")]), None);
         assert_eq!(wait(429, &[("retry-after", "soon")]), None);
+        for nonsense in ["99999999999", "18446744073709551615", "Sun, 06 Nov 9994 08:50:00 GMT"] {
+            assert_eq!(wait(503, &[date, ("retry-after", nonsense)]), Some(Duration::from_hours(24)), "{nonsense}");
+        }
+        assert_eq!(wait(429, &[date, spent, ("x-ratelimit-reset", "99999999999")]), Some(Duration::from_hours(24)));
         assert_eq!(wait(500, &[]), None);
     }
 

@@ -296,12 +296,14 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     let branch = our_branch(work);
     let reviewers = reviewers::of(work, asked, start).await?;
     let fallback = work.parts.settings.rules_of(asked.repo).draft_fallback;
+    let asked_by = work.checkpoint.requested_by.clone();
     let to = Destination {
         forge: asked.forge,
         repo: asked.repo,
         base_branch: &start.branch,
         branch: &branch,
         reviewers: &reviewers,
+        asked_by: asked_by.as_deref(),
         fallback,
         changes_tests: text::changes_expectations(&work.report),
     };

@@ -39,6 +39,7 @@ async fn publish(
         base_branch: &base.branch,
         branch: &round.branch,
         reviewers: &[],
+        asked_by: None,
         fallback,
         changes_tests: text::changes_expectations(&work.report),
     };

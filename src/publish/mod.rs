@@ -79,6 +79,8 @@ pub struct Destination<'a> {
     pub branch: &'a str,
     /// Who is asked to review.
     pub reviewers: &'a [String],
+    /// Who asked for the change: asked to review it beside others only.
+    pub asked_by: Option<&'a str>,
     /// What is done where the forge makes no drafts.
     pub fallback: DraftFallback,
     /// The change alters what existing tests expect.
@@ -156,12 +158,25 @@ async fn demand_review(to: &Destination<'_>, commit: &ObjectId) -> Result<(), Fo
     }
 }
 
-/// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. What the forge refuses is said on the
-/// pull request, once; only a forge that does not answer is an error.
+/// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. Who asked for the change comes last, since
+/// some forges keep only one, and not at all where nobody else was taken. What the forge refuses is said on the pull request, once; only a
+/// forge that does not answer is an error.
 async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest, mut refused: Vec<String>) -> Result<(), ForgeError> {
     let number = pull_request.number;
-    for reviewer in to.reviewers {
-        note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
+    let asked_for_it = |name: &&String| to.asked_by.is_some_and(|by| by.eq_ignore_ascii_case(name));
+    let (asker, others): (Vec<_>, Vec<_>) = to.reviewers.iter().partition(asked_for_it);
+    let mut somebody_else = false;
+    for reviewer in others {
+        let asked = to.forge.request_review(to.repo, number, reviewer).await;
+        somebody_else |= asked.is_ok();
+        note(&mut refused, asked)?;
+    }
+    for reviewer in asker {
+        if somebody_else {
+            note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
+        } else {
+            refused.push(format!("{reviewer} asked for the change and is not asked to review it alone: somebody else should look at it"));
+        }
     }
     if refused.is_empty() {
         return Ok(());

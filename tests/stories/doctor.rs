@@ -4,6 +4,7 @@ use std::process::Output;
 
 use frognano_bot::app::doctor;
 use frognano_bot::config::Config;
+use frognano_bot::demo::forge::Account;
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Check, Health, Permission, RepoRef};
 use serde_json::Value;
@@ -152,11 +153,26 @@ async fn hooks_branches_and_permissions_are_looked_at() {
     assert_eq!(found(&checks(&house).await, "webhook").status, Health::Fail);
 
     let house = in_order(Kind::Gitea).await;
+    assert_eq!(found(&checks(&house).await, "webhook").status, Health::Ok);
     house.forge().permit(project::PATH, project::BOT, Permission::Write).unwrap();
     let told = checks(&house).await;
-    assert_eq!(found(&told, "permissions").status, Health::Warn);
-    house.forge().with_repository(project::PATH, |repository| repository.hooks.clear()).unwrap();
-    assert_eq!(found(&checks(&house).await, "webhook").status, Health::Fail);
+    let of = |name: &str| found(&told, name).status;
+    assert_eq!((of("permissions"), of("webhook")), (Health::Warn, Health::Warn), "a writer may not see it: {told:#?}");
+}
+
+#[tokio::test]
+async fn a_hook_that_may_be_the_organisations_is_no_failure_and_one_that_can_be_nowhere_is() {
+    for kind in [Kind::Gitea, Kind::Forgejo] {
+        let house = in_order(kind).await;
+        house.forge().with_repository(project::PATH, |repository| repository.hooks.clear()).unwrap();
+        let told = checks(&house).await;
+        let webhook = found(&told, "webhook");
+        assert!(webhook.status == Health::Warn && webhook.detail.contains("whether acme has one"), "{kind:?}: {webhook:?}");
+        house.forge().state().users.iter_mut().find(|user| user.login == "acme").unwrap().account = Account::Person;
+        house.forge().add_token(TOKEN, project::BOT, &["write:repository", "write:issue", "read:user", "read:organization"]).unwrap();
+        let told = checks(&house).await;
+        assert_eq!(found(&told, "webhook").status, Health::Fail, "{kind:?}: {told:#?}");
+    }
 }
 
 #[tokio::test]

@@ -179,6 +179,7 @@ async fn deliveries_that_never_arrived_are_asked_for_again_at_most_three_times()
 
 #[tokio::test]
 async fn the_doctor_names_what_an_app_lacks_and_what_it_has_too_much() {
+    use frognano_bot::domain::Health;
     use frognano_bot::forge::Examination;
     let house = house().await;
     let examined = async |house: &House| {
@@ -187,11 +188,24 @@ async fn the_doctor_names_what_an_app_lacks_and_what_it_has_too_much() {
     };
     house.forge().tried("x", SystemClock.now_ms(), 202);
     let checks = examined(&house).await;
-    assert!(checks.iter().all(|check| check.status == frognano_bot::domain::Health::Ok), "{checks:#?}");
+    assert!(checks.iter().all(|check| check.status == Health::Ok), "{checks:#?}");
     install(house.forge(), &["write:contents", "write:issues", "write:pull_requests", "read:metadata", "write:administration"]);
     let checks = examined(&house).await;
     let detail = |name: &str| &checks.iter().find(|check| check.check == name).unwrap().detail;
     assert!(detail("scopes").contains("statuses: write") && detail("too_wide").contains("administration: write"), "{checks:#?}");
+    let here = "https://bot.example.com/webhooks/here";
+    for (address, events, name, words) in [
+        ("", &["issues"][..], "webhook", "has none"),
+        ("https://bot.example.com/webhooks/there", &["issues"], "webhook", "/webhooks/here"),
+        (here, &["push", "issue_comment"], "events", "no label"),
+        (here, &["issues", "label"], "events", "does not send issue_comment, pull_request"),
+    ] {
+        house.forge().set_app_hook(address, events);
+        let checks = examined(&house).await;
+        let said = checks.iter().find(|check| check.check == name).unwrap();
+        let expected = if words.starts_with("does not") { Health::Warn } else { Health::Fail };
+        assert!(said.detail.contains(words) && said.status == expected, "{said:?}");
+    }
     assert_eq!(house.forge().unexpected(), Vec::<String>::new());
 }
 

@@ -139,6 +139,39 @@ async fn a_confidential_issue_starts_nothing_and_gets_no_word() {
 }
 
 #[tokio::test]
+async fn a_work_item_that_is_no_issue_starts_nothing_by_any_way() {
+    for item in ["Task", "Incident"] {
+        let house = House::new(Kind::GitLab).await;
+        let service = house.service().await;
+        let change = |item: &'static str| {
+            house.forge().with_repository(project::PATH, |repository| repository.issues[0].item = item).unwrap();
+        };
+        let issue = house.open_issue();
+        change(item);
+        let told = house.label(issue);
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&told[0].body).unwrap()["object_kind"], "work_item");
+        service.take(&told).await;
+        assert_eq!(service.step().await, None, "{item}: its own delivery says so");
+
+        service.worker.reconcile().await.unwrap();
+        assert_eq!(service.step().await, None, "{item}: its project lists it among the issues");
+
+        let by_command = house.forge().write_comment(project::PATH, issue, "/frognano retry", project::MAINTAINER).unwrap();
+        service.take(&by_command).await;
+        crate::commands::heard(&service).await;
+        assert_eq!(service.step().await, None, "{item}: asked for by a command");
+
+        change("Issue");
+        house.forge().remove_label(project::PATH, issue, project::LABEL, project::MAINTAINER).unwrap();
+        let told = house.label(issue);
+        change(item);
+        service.take(&told).await;
+        assert!(matches!(service.step().await, Some(Ended::Quietly | Ended::Outcome(Outcome::Cancelled { .. }))), "{item}: it became one");
+        assert_eq!((house.said(issue).len(), house.model.requests().len(), house.pull_requests().len()), (0, 0, 0), "{item}");
+    }
+}
+
+#[tokio::test]
 async fn what_becomes_confidential_in_a_run_is_not_shown_by_a_branch() {
     let house = House::new(Kind::GitLab).await;
     house.model.set_delay(Some(std::time::Duration::from_millis(200)));

@@ -87,7 +87,7 @@ on_each_forge! {
         });
         let (outcome, _service) = outcome_of(&house).await;
         assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
-        let (of_gitlab, elsewhere): (&[&str], &[&str]) = (&["ada", "olga"], &["ada", "olga", "fixers"]);
+        let (of_gitlab, elsewhere): (&[&str], &[&str]) = (&["ada", "olga"], &["olga", "fixers", "ada"]);
         assert_eq!(asked(&house), if kind == Kind::GitLab { of_gitlab } else { elsewhere }, "{kind:?}");
         let pull_request = &house.pull_requests()[0];
         let [said] = &pull_request.comments[..] else { panic!("{kind:?}: {:?}", pull_request.comments) };
@@ -105,6 +105,25 @@ on_each_forge! {
         assert!(matches!(outcome, Outcome::Proposed { .. }), "{outcome:?}");
         assert_eq!(asked(&house), Vec::<String>::new());
         assert!(house.pull_requests()[0].body.contains("nobody but who set the label is named as a reviewer"));
+    }
+}
+
+on_each_forge! {
+    async fn who_set_the_label_is_asked_after_all_others_and_never_alone(kind: Kind) {
+        let house = House::new(kind).await.forge_entry("reviewers = [\"Ada\", \"ghost-nobody\"]");
+        let (outcome, _service) = outcome_of(&house).await;
+        assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        assert_eq!(asked(&house), Vec::<String>::new(), "{kind:?}: nobody else was taken");
+        let said = house.pull_requests()[0].comments.iter().map(|comment| comment.body.clone()).collect::<String>();
+        assert!(said.contains("ghost-nobody") && said.contains("Ada asked for the change"), "{kind:?}: {said}");
+
+        let house = House::new(kind).await.forge_entry("reviewers = [\"ada\", \"olga\"]");
+        house.forge().add_user("olga", false);
+        house.forge().permit(project::PATH, "olga", Permission::Write).unwrap();
+        house.forge().state().one_reviewer = kind == Kind::GitLab;
+        outcome_of(&house).await;
+        let expected: &[&str] = if kind == Kind::GitLab { &["olga"] } else { &["olga", "ada"] };
+        assert_eq!(asked(&house), expected, "{kind:?}");
     }
 }
 
@@ -150,6 +169,28 @@ on_each_forge! {
         let (outcome, _service) = outcome_of(&house).await;
         assert_eq!(outcome.reason(), "forge_failed", "{kind:?}: {outcome:?}");
         assert_eq!(house.pull_requests().len(), 0, "no status, no pull request");
+    }
+}
+
+on_each_forge! {
+    async fn a_forge_that_asks_to_be_left_alone_for_ages_is_asked_again_the_next_day(kind: Kind) {
+        let house = House::new(kind).await;
+        let service = house.service().await;
+        let issue = house.open_issue();
+        let (method, path) = opening(kind);
+        house.forge().fail(Failure {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            status: if kind.is_gitea_or_its_fork() { 503 } else { 429 },
+            times: 1,
+            strike: Strike::Before,
+            headers: [("Retry-After".to_owned(), "99999999999".to_owned())].into(),
+        });
+        service.take(&house.label(issue)).await;
+        assert_eq!(service.step().await, Some(Ended::PutBack), "{kind:?}");
+        house.clock().pass(25 * 60 * 60 * 1000);
+        assert!(matches!(house.later(&service).await, Outcome::Proposed { .. }), "{kind:?}");
+        assert_eq!(house.pull_requests().len(), 1, "{kind:?}");
     }
 }
 

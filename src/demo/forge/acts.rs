@@ -47,6 +47,7 @@ impl State {
             gone: false,
             reviews: Vec::new(),
             confidential: false,
+            item: "Issue",
             labels: Vec::new(),
             comments: Vec::new(),
             timeline: Vec::new(),

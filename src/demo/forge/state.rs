@@ -116,6 +116,8 @@ pub struct Issue {
     pub reviews: Vec<super::verdicts::Review>,
     /// Hidden from most people (GitLab).
     pub confidential: bool,
+    /// Which type of work item it is (GitLab): `Issue`, `Task`, `Incident`.
+    pub item: &'static str,
     /// Its labels.
     pub labels: Vec<Label>,
     /// Its comments, oldest first.
@@ -274,6 +276,8 @@ pub struct State {
     pub teams: BTreeMap<String, Vec<String>>,
     /// Who was asked to review: repository id, number, login or team.
     pub review_requests: Vec<(u64, i64, String)>,
+    /// A merge request keeps one reviewer, as without a licence (GitLab).
+    pub one_reviewer: bool,
     /// What the receiver of every webhook answered lately.
     pub hook_tries: Vec<u16>,
     /// Whether default branches show as protected from whoever is no administrator.
@@ -311,6 +315,7 @@ impl State {
             app: None,
             teams: BTreeMap::new(),
             review_requests: Vec::new(),
+            one_reviewer: false,
             hook_tries: vec![202, 202],
             protected: true,
             rules: BTreeMap::new(),

@@ -121,10 +121,23 @@ impl Client {
         };
         match hook_of(&hooks, &self.settings.name) {
             Some(hook) => judge_hook(checks, hook, &["issues", "issue_label"]),
-            None => {
-                let name = &self.settings.name;
-                checks.fail("webhook", format!("none whose address ends in /webhooks/{name}: add it, or one of the organisation"));
+            None => self.hook_of_organization(checks, owner).await,
+        }
+    }
+
+    /// Where the repository has none, that of its organisation, which is shown to the organisation's owners only.
+    async fn hook_of_organization(&self, checks: &mut Checks, owner: &str) {
+        let name = &self.settings.name;
+        let none = format!("none whose address ends in /webhooks/{name}: add it, or one of the organisation");
+        match self.http.get::<Vec<Value>>(format!("webhooks of {owner}"), &["orgs", owner, "hooks"]).await {
+            Ok(hooks) => match hook_of(&hooks, name) {
+                Some(hook) => judge_hook(checks, hook, &["issues", "issue_label"]),
+                None => checks.fail("webhook", none),
+            },
+            Err(ForgeError::Denied { .. }) => {
+                checks.warn("webhook", format!("the repository has {none}; whether {owner} has one is told to its owners only"));
             }
+            Err(_) => checks.fail("webhook", none),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::{Check, Checks, RepoRef};
 use crate::forge::address::owner_and_name;
 use crate::forge::examine::{hook_of, judge_hook, not_let_in};
 use crate::forge::http::{Call, read};
-use crate::forge::{Examination, Forge as _};
+use crate::forge::{Examination, Forge as _, ForgeError};
 
 /// What an App needs, and what its tokens are cut to.
 const NEEDED: [(&str, &str); 5] =
@@ -107,17 +107,35 @@ impl Client {
         if !excess.is_empty() {
             checks.warn("too_wide", format!("the app may more than it needs: {}; take it away in its settings", excess.join(", ")));
         }
+        judge_events(checks, &told["events"], "the app");
         self.app_hook(checks).await;
         true
     }
 
     async fn app_hook(&self, checks: &mut Checks) {
         let Some(app) = &self.app else { return };
+        let ends = format!("/webhooks/{}", self.settings.name);
+        match app.http.get::<Value>("the app's hook".to_owned(), &["app", "hook", "config"]).await {
+            Ok(hook) if !hook["url"].as_str().is_some_and(|url| url.trim_end_matches('/').ends_with(&ends)) => {
+                checks.fail("webhook", format!("the app's hook does not lead to an address that ends in {ends}: see the app's settings"));
+            }
+            Ok(hook) if hook["secret"].as_str().is_none_or(str::is_empty) => {
+                checks.fail("webhook", "the app's hook has no secret, so that what it sends is refused: set one in the app's settings");
+            }
+            Ok(hook) if hook["insecure_ssl"] == "1" => {
+                checks.warn("webhook", "it does not check our certificate: switch SSL verification on");
+            }
+            Ok(_) => checks.ok("webhook", "the app's hook leads here"),
+            Err(ForgeError::NotFound { .. }) => {
+                checks.fail("webhook", format!("the app has none: make it active, with an address that ends in {ends}, in its settings"));
+            }
+            Err(error) => checks.warn("webhook", error.to_string()),
+        }
         let what = "deliveries of the app's hook".to_owned();
         let call = Call::new(what, Method::GET, &["app", "hook", "deliveries"]).asking(vec![("per_page", "100".to_owned())]);
         match app.http.ask::<Vec<Value>>(&call).await {
             Ok(tries) => judge_tries(checks, &tries),
-            Err(error) => checks.warn("webhook", format!("its deliveries can't be seen: {error}")),
+            Err(error) => checks.warn("deliveries", format!("they can't be seen: {error}")),
         }
     }
 
@@ -222,19 +240,23 @@ impl Client {
             return checks.fail("webhook", format!("none whose address ends in /webhooks/{}: add it", self.settings.name));
         };
         judge_hook(checks, hook, &["issues"]);
-        let sent = hook["events"].as_array().cloned().unwrap_or_default();
-        let missing = EVENTS.into_iter().filter(|event| !sent.contains(&Value::from(*event)) && !sent.contains(&Value::from("*")));
-        let missing = missing.collect::<Vec<_>>();
-        if !missing.is_empty() {
-            checks
-                .warn("events", format!("the webhook does not send {}: what they tell is found later, or not at all", missing.join(", ")));
-        }
+        judge_events(checks, &hook["events"], "the webhook");
         let id = hook["id"].to_string();
         let path = ["repos", owner, name, "hooks", &id, "deliveries"];
         let call = Call::new("its deliveries".to_owned(), Method::GET, &path).asking(vec![("per_page", "100".to_owned())]);
         if let Ok(tries) = self.http.ask::<Vec<Value>>(&call).await {
             judge_tries(checks, &tries);
         }
+    }
+}
+
+fn judge_events(checks: &mut Checks, sent: &Value, who: &str) {
+    let is_sent = |event: &str| sent.as_array().is_some_and(|sent| sent.iter().any(|one| one == event || one == "*"));
+    let missing = EVENTS.into_iter().filter(|event| !is_sent(event)).collect::<Vec<_>>().join(", ");
+    if !is_sent("issues") {
+        checks.fail("events", format!("{who} does not send issues, and so no label: see its events"));
+    } else if !missing.is_empty() {
+        checks.warn("events", format!("{who} does not send {missing}: what they tell is found later, or not at all"));
     }
 }
 

@@ -122,8 +122,11 @@ impl Forge for Client {
 
     async fn issue(&self, repo: &RepoRef, number: i64) -> Result<Issue, ForgeError> {
         let what = format!("issue {number} of {}", repo.path);
-        let row: IssueRow = self.http.get(what, &["projects", &repo.id, ISSUES, &number.to_string()]).await?;
-        Ok(row.issue())
+        let row: IssueRow = self.http.get(what.clone(), &["projects", &repo.id, ISSUES, &number.to_string()]).await?;
+        match row.other_type() {
+            Some(other) => Err(ForgeError::NotFound { what: format!("{what} (it is a work item of type `{other}`)") }),
+            None => Ok(row.issue()),
+        }
     }
 
     async fn label_set(&self, repo: &RepoRef, number: i64, label: &str) -> Result<Option<LabelSet>, ForgeError> {
@@ -307,7 +310,8 @@ impl Forge for Client {
         for spelling in self.spellings(repo, label).await? {
             let query = [("state", "opened".to_owned()), ("labels", spelling)];
             let rows: Rows<IssueRow> = self.http.list(what.clone(), &["projects", &repo.id, ISSUES], &query, PAGES).await?;
-            found.extend(rows.rows.into_iter().map(IssueRow::issue).filter(|issue| !issue.confidential));
+            let issues = rows.rows.into_iter().filter(|row| row.other_type().is_none());
+            found.extend(issues.map(IssueRow::issue).filter(|issue| !issue.confidential));
         }
         found.sort_by_key(|issue| std::cmp::Reverse(issue.number));
         found.dedup_by_key(|issue| issue.number);

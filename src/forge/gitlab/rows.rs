@@ -122,10 +122,17 @@ pub(super) struct IssueRow {
     #[serde(default)]
     discussion_locked: Option<bool>,
     #[serde(default)]
+    issue_type: Option<String>,
+    #[serde(default)]
     web_url: Option<String>,
 }
 
 impl IssueRow {
+    /// What it is instead of an issue, such as `task`: GitLab lists every work item among the issues.
+    pub(super) fn other_type(&self) -> Option<&str> {
+        self.issue_type.as_deref().filter(|its_type| !its_type.is_empty() && !its_type.eq_ignore_ascii_case("issue"))
+    }
+
     pub(super) fn issue(self) -> Issue {
         Issue {
             number: self.iid,

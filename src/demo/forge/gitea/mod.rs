@@ -47,6 +47,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
         }
         ("POST", ["user", "repos"]) => demand(caller, "repository", true).and_then(|()| setup::make_repository(state, ask, caller)),
         ("GET", ["orgs", organization, "labels"]) => organization_labels(state, ask, caller, organization),
+        ("GET", ["orgs", organization, "hooks"]) => hooks_of_organization(state, caller, organization),
         ("GET", ["orgs", organization, "teams", "search"]) => {
             demand(caller, "organization", false).map(|()| teams(state, ask, organization))
         }
@@ -78,7 +79,7 @@ fn route(state: &mut State, ask: &Ask, caller: &Caller, path: &[&str]) -> Option
 fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, path: &[&str]) -> Option<Result<Answer, Answer>> {
     Some(match (ask.method.as_str(), path) {
         ("GET", []) => Ok(show(state, caller, here)),
-        ("GET", ["hooks"]) => writable(&state.repositories[here], caller).map(|()| Answer::json(200, &state.hooks_of(here))),
+        ("GET", ["hooks"]) => setup::administers(state, caller, here).map(|()| Answer::json(200, &state.hooks_of(here))),
         ("GET", ["branches", branch]) => branch_answer(state, caller, here, branch),
         ("POST", ["statuses", commit]) => writable(&state.repositories[here], caller)
             .and_then(|()| requests::put_status(state, ask, here, commit).ok_or_else(|| refuse(422, "invalid state"))),
@@ -253,6 +254,13 @@ fn permission(state: &State, caller: &Caller, here: usize, login: &str) -> Resul
     }
     let user = state.user(login).ok_or_else(not_found)?;
     Ok(Answer::json(200, &shape::permission(state, repository, &user.login)))
+}
+
+/// Told to the organisation's owners, of whom this forge knows none.
+fn hooks_of_organization(state: &State, caller: &Caller, organization: &str) -> Result<Answer, Answer> {
+    demand(caller, "organization", false)?;
+    let is_organization = state.user(organization).is_some_and(|user| user.account == super::Account::Organization);
+    Err(if is_organization { refuse(403, "Must be an organization owner") } else { refuse(404, "user redirect does not exist") })
 }
 
 fn organization_labels(state: &State, ask: &Ask, caller: &Caller, organization: &str) -> Result<Answer, Answer> {

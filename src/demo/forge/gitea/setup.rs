@@ -43,7 +43,7 @@ pub(super) fn make_hook(state: &mut State, ask: &Ask, caller: &Caller, here: usi
     Ok(Answer::json(201, &json!({ "id": id, "type": kind, "active": body["active"] == Value::Bool(true), "events": body["events"] })))
 }
 
-fn administers(state: &State, caller: &Caller, here: usize) -> Result<(), Answer> {
+pub(super) fn administers(state: &State, caller: &Caller, here: usize) -> Result<(), Answer> {
     logged_in(caller)?;
     let may = state.repositories[here].permission(&caller.login) == Permission::Admin;
     if may { Ok(()) } else { Err(refuse(403, "user should be an owner or a collaborator with admin write of a repository")) }

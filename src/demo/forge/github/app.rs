@@ -26,6 +26,8 @@ pub(in crate::demo::forge) struct App {
     public_key: Vec<u8>,
     installation: u64,
     granted: BTreeSet<String>,
+    hook: String,
+    events: Vec<String>,
     deliveries: Vec<Tried>,
 }
 
@@ -56,8 +58,19 @@ impl Forge {
         state.add_account(&format!("{slug}[bot]"), Account::Bot);
         let installation = state.next_id();
         let granted = granted.iter().map(|&scope| scope.to_owned()).collect();
-        state.app = Some(App { id: id.to_owned(), slug: slug.to_owned(), public_key, installation, granted, deliveries: Vec::new() });
+        let (id, slug, deliveries) = (id.to_owned(), slug.to_owned(), Vec::new());
+        let hook = "https://bot.example.com/webhooks/here".to_owned();
+        let events = ["issues", "issue_comment", "label", "pull_request", "pull_request_review", "repository"].map(str::to_owned).to_vec();
+        state.app = Some(App { id, slug, public_key, installation, granted, hook, events, deliveries });
         Ok(())
+    }
+
+    /// Lets the App's webhook lead to this address, nowhere where it is empty, and tell of these events.
+    pub fn set_app_hook(&self, address: &str, events: &[&str]) {
+        if let Some(app) = &mut self.state().app {
+            address.clone_into(&mut app.hook);
+            app.events = events.iter().map(|&event| event.to_owned()).collect();
+        }
     }
 
     /// Adds a try of a delivery to the App's list.
@@ -93,7 +106,7 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
     let route = (ask.method.as_str(), path);
     let known = matches!(
         route,
-        ("GET", ["app"] | ["app", "installations"] | ["app", "hook", "deliveries"] | ["repos", _, _, "installation"])
+        ("GET", ["app"] | ["app", "installations"] | ["app", "hook", "config" | "deliveries"] | ["repos", _, _, "installation"])
             | ("POST", ["app", "installations", _, "access_tokens"] | ["app", "hook", "deliveries", _, "attempts"])
     );
     known.then(|| proved(state, ask).and_then(|()| as_app(state, ask, path)).unwrap_or_else(|refusal| refusal))
@@ -107,7 +120,7 @@ fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer>
             let permissions = app.granted.iter().filter_map(|scope| scope.split_once(':')).map(|(way, what)| (what.to_owned(), json!(way)));
             Ok(Answer::json(
                 200,
-                &json!({"slug": app.slug, "permissions": permissions.collect::<serde_json::Map<_, _>>(), "events": ["issues"]}),
+                &json!({"slug": app.slug, "permissions": permissions.collect::<serde_json::Map<_, _>>(), "events": app.events}),
             ))
         }
         ["app", "installations"] => Ok(super::paged(state, ask, vec![installation])),
@@ -117,6 +130,10 @@ fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer>
             if visible { Ok(Answer::json(200, &installation)) } else { Err(not_found()) }
         }
         ["app", "installations", id, "access_tokens"] if *id == app.installation.to_string() => new_token(state, ask),
+        ["app", "hook", "config"] if app.hook.is_empty() => Err(not_found()),
+        ["app", "hook", "config"] => {
+            Ok(Answer::json(200, &json!({"url": app.hook, "content_type": "json", "insecure_ssl": "0", "secret": "********"})))
+        }
         ["app", "hook", "deliveries"] => Ok(Answer::json(200, &app.deliveries.iter().map(told).collect())),
         ["app", "hook", "deliveries", id, "attempts"] => {
             let found = app.deliveries.iter().find(|tried| tried.id.to_string() == *id).cloned().ok_or_else(not_found)?;

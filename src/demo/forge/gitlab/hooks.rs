@@ -93,7 +93,8 @@ fn payload(state: &State, spot: Spot, by: &str, news: &News) -> Value {
     let kind = match (comment, &issue.pull) {
         (Some(_), _) => "note",
         (None, Some(_)) => "merge_request",
-        (None, None) => "issue",
+        (None, None) if issue.item == "Issue" => "issue",
+        (None, None) => "work_item",
     };
     let mut payload = json!({
         "object_kind": kind, "event_type": if issue.confidential { format!("confidential_{kind}") } else { kind.to_owned() },
@@ -168,7 +169,7 @@ fn attributes(state: &State, repository: &Repository, issue: &Issue) -> Value {
     if issue.pull.is_none() {
         object["project_id"] = repository.id.into();
         object["confidential"] = issue.confidential.into();
-        object["type"] = "Issue".into();
+        object["type"] = issue.item.into();
         object["moved_to_id"] = issue.moved_to.into();
         object["discussion_locked"] = issue.locked.then_some(true).into();
         object["closed_at"] = (!issue.open).then(|| timestamp(issue.updated_ms)).into();

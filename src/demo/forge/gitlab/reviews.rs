@@ -8,9 +8,10 @@ use crate::demo::forge::state::{Spot, State};
 use crate::demo::forge::wire::{Answer, Ask};
 use crate::demo::git_backend;
 
-/// Members of the project alone are taken, others dropped without a word.
+/// Members of the project alone are taken, and without a licence only the first, others dropped without a word.
 pub(super) fn set_reviewers(state: &mut State, spot: Spot, ids: &[Value]) {
     let (repository, issue) = state.at(spot);
+    let ids = if state.one_reviewer { &ids[..ids.len().min(1)] } else { ids };
     let members = state.users.iter().filter(|user| ids.contains(&user.id.into()) && level(repository, &user.login) > 0);
     let asked: Vec<_> = members.map(|user| (repository.id, issue.number, user.login.clone())).collect();
     let (id, number) = (repository.id, issue.number);

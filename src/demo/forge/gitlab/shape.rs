@@ -65,7 +65,7 @@ pub fn issue_row(state: &State, repository: &Repository, issue: &Issue) -> Value
         "id": issue.id, "iid": issue.number, "project_id": repository.id, "title": issue.title, "description": described(issue),
         "state": state_of(issue), "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms),
         "closed_at": closed_at(issue), "labels": names(issue), "author": person(state, &issue.author), "assignees": [], "assignee": null,
-        "type": "ISSUE", "issue_type": "issue", "confidential": issue.confidential, "discussion_locked": issue.locked.then_some(true), "moved_to_id": issue.moved_to,
+        "type": issue.item.to_uppercase(), "issue_type": issue.item.to_lowercase(), "confidential": issue.confidential, "discussion_locked": issue.locked.then_some(true), "moved_to_id": issue.moved_to,
         "web_url": page(state, repository, issue), "user_notes_count": issue.comments.len(),
     })
 }
