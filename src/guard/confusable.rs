@@ -1,5 +1,7 @@
 //! Letters that look like other letters. Python takes `е` (Cyrillic) and `e` for two names, and `ｅ` (full width) and `e` for one.
 
+use std::collections::HashSet;
+
 use ruff_python_ast::AnyNodeRef;
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -21,7 +23,8 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 /// Names of the program that are another name than they look like.
 fn identifiers(file: &PythonFile<'_>) -> Vec<Finding> {
     let Some(module) = file.after.module().filter(|module| !module.text.is_ascii()) else { return Vec::new() };
-    let known = file.before.module().map(|before| before.text.as_str()).unwrap_or_default();
+    let before = file.before.module().map(|before| before.text.as_str()).unwrap_or_default();
+    let known: HashSet<&str> = before.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let mut findings = Vec::new();
     each(&module.body, |_, node| {
         let name = match node {

@@ -1,5 +1,7 @@
 //! An example in a docstring or in the documentation is a test where doctests run. One that lost its prompt is prose, one that is skipped is nothing.
 
+use std::collections::HashSet;
+
 use super::{Patch, lines, of_file, text};
 use crate::domain::{ChangedFile, Finding, Severity};
 
@@ -16,10 +18,12 @@ fn findings(file: &ChangedFile) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     let (had, has) = (examples(&before), examples(&after));
+    let kept: HashSet<&String> = has.iter().collect();
+    let old: HashSet<&str> = before.lines().map(str::trim_end).collect();
     if has.len() < had.len() {
         let why = format!("{} examples run as doctests; before it was {}", has.len(), had.len());
         findings.push(of_file(RULE, Severity::Flag, file, None, why));
-    } else if had.iter().any(|example| !has.contains(example)) {
+    } else if had.iter().any(|example| !kept.contains(example)) {
         findings.push(of_file(RULE, Severity::Flag, file, None, "an example that runs as a doctest says something else than before"));
     }
     for (number, line) in lines::added(file) {
@@ -38,8 +42,7 @@ fn findings(file: &ChangedFile) -> Vec<Finding> {
         }
         let Some((example, directive)) = line.split_once("doctest:") else { continue };
         let example = example.trim_end().trim_end_matches('#').trim_end();
-        let is_old = before.lines().any(|known| known.trim_end() == example);
-        if directive.contains("+SKIP") && is_old {
+        if directive.contains("+SKIP") && old.contains(example) {
             findings.push(of_file(RULE, Severity::Refuse, file, Some(number), "an example that ran is skipped"));
         } else if directive.contains('+') {
             findings.push(of_file(RULE, Severity::Flag, file, Some(number), "an example is compared more loosely, or skipped"));

@@ -117,14 +117,16 @@ struct Patch<'a> {
     changed: &'a [ChangedFile],
     limits: &'a Limits,
     base: &'a Base,
+    /// Why it is too large for rules that read its text; empty where it is not.
+    too_large: Vec<String>,
     python: Vec<PythonFile<'a>>,
 }
 
 impl<'a> Patch<'a> {
     fn of(changed: &'a [ChangedFile], limits: &'a Limits, base: &'a Base) -> Self {
-        let small = size::is_within(changed, limits);
-        let python = if small { changed.iter().filter_map(PythonFile::read).collect() } else { Vec::new() };
-        Self { changed, limits, base, python }
+        let too_large = size::complaints(changed, limits);
+        let python = if too_large.is_empty() { changed.iter().filter_map(PythonFile::read).collect() } else { Vec::new() };
+        Self { changed, limits, base, too_large, python }
     }
 
     /// The paths of the patched tree.
@@ -196,8 +198,24 @@ pub fn check(changed: Vec<ChangedFile>, limits: &Limits, base: &Base) -> Result<
     Ok(GuardedPatch { changed, flags: findings })
 }
 
+/// The rules that look at names, modes and sizes: those that a patch too large to be read is shown to.
+const WITHOUT_READING: &[&str] = &[
+    empty::RULE,
+    odd_name::RULE,
+    protected_path::RULE,
+    submodule::RULE,
+    symlink::RULE,
+    size::RULE,
+    binary::RULE,
+    shadowed::RULE,
+    file_deleted::RULE,
+    mode_changed::RULE,
+];
+
+/// What is too large to be read is refused for that; what can be told of it without reading is told beside.
 fn ask_all(patch: &Patch<'_>) -> Vec<Finding> {
-    RULES.iter().flat_map(|(name, rule)| ask(name, *rule, patch)).collect()
+    let rules = RULES.iter().filter(|(name, _)| patch.too_large.is_empty() || WITHOUT_READING.contains(name));
+    rules.flat_map(|(name, rule)| ask(name, *rule, patch)).collect()
 }
 
 fn ask(name: &str, rule: Rule, patch: &Patch<'_>) -> Vec<Finding> {

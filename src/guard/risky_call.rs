@@ -146,17 +146,22 @@ fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
                 }
             }
             AnyNodeRef::StmtAssign(of) => {
-                for target in &of.targets {
-                    if let Expr::Attribute(attribute) = target
-                        && matches!(attribute.attr.as_str(), "verify_mode" | "check_hostname" | "verify" | "AutoAddPolicy")
-                    {
-                        facts.push(Fact::new(
-                            Flag,
-                            line,
-                            format!("tls:{}", attribute.attr),
-                            format!("{} weakens a secure connection", attribute.attr),
-                        ));
-                    }
+                let unsure = of.targets.iter().filter_map(|target| unverified(target, &of.value, &module.names));
+                facts
+                    .extend(unsure.map(|name| Fact::new(Flag, line, format!("tls:{name}"), format!("{name} weakens a secure connection"))));
+            }
+            AnyNodeRef::ExprDict(of) => {
+                let named = of.items.iter().filter_map(|item| Some((module.names.text(item.key.as_ref()?)?, &item.value)));
+                let unsure = named.filter(|(name, value)| asks_not_to_verify(name, value));
+                facts.extend(
+                    unsure.map(|(name, _)| Fact::new(Flag, line, format!("tls:{name}"), format!("{name} weakens a secure connection"))),
+                );
+            }
+            AnyNodeRef::ExprStringLiteral(_) | AnyNodeRef::ExprBinOp(_) => {
+                let text = node.as_expr_ref().and_then(|expr| module.names.text_ref(expr)).unwrap_or_default();
+                if VARIABLES.contains(&text.as_str()) {
+                    let why = format!("{text} weakens secure connections, or silences warnings, of the whole process");
+                    facts.push(Fact::new(Flag, line, format!("variable:{text}"), why));
                 }
             }
             _ => {}
@@ -195,13 +200,39 @@ fn hidden(call: &ExprCall, names: &Names) -> Option<&'static str> {
     }
 }
 
+/// Variables that weaken a program from outside.
+const VARIABLES: &[&str] = &["PYTHONHTTPSVERIFY", "PYTHONWARNINGS", "NODE_TLS_REJECT_UNAUTHORIZED", "GIT_SSL_NO_VERIFY"];
+
+/// The name of something assigned that decides whether the other side is verified.
+fn unverified(target: &Expr, value: &Expr, names: &Names) -> Option<String> {
+    match target {
+        Expr::Attribute(of) if matches!(of.attr.as_str(), "verify_mode" | "check_hostname" | "verify" | "AutoAddPolicy") => {
+            Some(of.attr.to_string())
+        }
+        Expr::Subscript(of) => names.text(&of.slice).filter(|name| asks_not_to_verify(name, value)),
+        _ => None,
+    }
+}
+
+/// `verify_signature: False`, `check_hostname=False`.
+fn asks_not_to_verify(name: &str, value: &Expr) -> bool {
+    let is_no = match value {
+        Expr::BooleanLiteral(value) => !value.value,
+        Expr::NumberLiteral(of) => of.value.as_int().is_some_and(|int| *int == 0),
+        _ => false,
+    };
+    is_no && (name == "verify" || name.starts_with("verify_") || matches!(name, "check_hostname" | "ssl_verify" | "require_exp"))
+}
+
 /// What an argument alone makes risky.
 fn argument(call: &ExprCall) -> Option<&'static str> {
     call.arguments.keywords.iter().find_map(|keyword| {
         let is = |wanted: bool| matches!(&keyword.value, Expr::BooleanLiteral(value) if value.value == wanted);
         match keyword.arg.as_deref()? {
             "shell" if !is(false) => Some("gives a text to a shell"),
-            "verify" | "verify_ssl" | "check_hostname" | "ssl" if is(false) => Some("weakens a secure connection"),
+            "ssl" if is(false) => Some("weakens a secure connection"),
+            name if asks_not_to_verify(name, &keyword.value) => Some("weakens a secure connection"),
+            "algorithms" | "algorithm" if names_none(&keyword.value) => Some("weakens a secure connection"),
             "autoescape" if is(false) => Some("leaves what is shown unescaped"),
             "allow_pickle" | "debug" if is(true) => Some("opens a door that is shut by default"),
             "mode" if matches!(&keyword.value, Expr::NumberLiteral(_)) => Some("gives permissions by a number"),
@@ -209,6 +240,16 @@ fn argument(call: &ExprCall) -> Option<&'static str> {
             _ => None,
         }
     })
+}
+
+/// Whether no signature at all is among the ways to sign.
+fn names_none(value: &Expr) -> bool {
+    let is_none = |expr: &Expr| matches!(expr, Expr::StringLiteral(of) if of.value.to_str().eq_ignore_ascii_case("none"));
+    match value {
+        Expr::List(of) => of.elts.iter().any(is_none),
+        Expr::Tuple(of) => of.elts.iter().any(is_none),
+        one => is_none(one),
+    }
 }
 
 fn is_code_or_process(why: &str) -> bool {

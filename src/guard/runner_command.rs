@@ -1,13 +1,14 @@
 //! The commands that run the tests, wherever they are written: Makefiles, scripts, tox, task runners. A line that ran them and no longer does, or
 //! whose failure nobody sees, is refused.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
 use ruff_python_ast::AnyNodeRef;
 
 use super::python::{Module, PythonFile, Role, each};
-use super::{Patch, file_name, of_file, text};
+use super::{Patch, file_name, of_file, test_configuration, text};
 use crate::domain::{ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "runner-command";
@@ -27,12 +28,17 @@ static IGNORES: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
     )
 });
 
+/// The share of the code that must be covered, in an option.
+static BAR: LazyLock<Result<Regex, regex::Error>> =
+    LazyLock::new(|| Regex::new(r#"(?m)^[^#\n]*?--(?:cov-)?fail-under["']?[=,\s]+["']?(-?[0-9]+(?:\.[0-9]+)?)|^[^#\n]*?(--no-cov)\b"#));
+
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let (runs, ignores) = (RUNS.as_ref().map_err(ToString::to_string)?, IGNORES.as_ref().map_err(ToString::to_string)?);
+    let bar_of = BAR.as_ref().map_err(ToString::to_string)?;
     let mut findings = Vec::new();
     for file in patch.changed {
         if may_run_tests(&file.path) {
-            findings.extend(finding(file, runs, ignores));
+            findings.extend(lower_bar(file, bar_of, test_configuration::bar(patch)).or_else(|| finding(file, runs, ignores)));
         }
         findings.extend(environment(file));
     }
@@ -44,7 +50,7 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 }
 
 /// Files with commands in them; documents and lists of packages only name the runner.
-fn may_run_tests(path: &[u8]) -> bool {
+pub(super) fn may_run_tests(path: &[u8]) -> bool {
     let name = String::from_utf8_lossy(file_name(path)).to_lowercase();
     let is_known = matches!(
         name.as_str(),
@@ -78,6 +84,17 @@ fn may_run_tests(path: &[u8]) -> bool {
         || !name.contains('.') && !super::is_of_tests(path)
 }
 
+/// An option that asks for less coverage than an option of this file, or the settings, asked for before.
+fn lower_bar(file: &ChangedFile, bar_of: &Regex, of_settings: f64) -> Option<Finding> {
+    let (before, after) = (text(file.before.as_ref()), text(file.after.as_ref()));
+    let value = |found: &regex::Captures<'_>| found.get(1).and_then(|bar| bar.as_str().parse::<f64>().ok()).unwrap_or(0.0);
+    let had: Vec<f64> = bar_of.captures_iter(&before).map(|found| value(&found)).collect();
+    let bar = had.iter().copied().fold(of_settings, f64::max);
+    let lower = bar_of.captures_iter(&after).find(|found| value(found) < bar && !had.contains(&value(found)))?;
+    let line = after[..lower.get(0)?.end()].matches('\n').count() as u64 + 1;
+    Some(of_file(RULE, Severity::Refuse, file, Some(line), "the command asks for less coverage than before"))
+}
+
 fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding> {
     let (before, after) = (text(file.before.as_ref()), text(file.after.as_ref()));
     file.before.as_ref()?;
@@ -92,15 +109,20 @@ fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding>
     let is_command = |line: &&str| runs.is_match(line) && !is_requirement(line) && !only_names_it(line);
     let had: Vec<&str> = before.lines().filter(is_command).collect();
     let has: Vec<&str> = after.lines().filter(is_command).collect();
-    let lost = had.iter().filter(|line| !has.iter().any(|known| known.trim() == line.trim())).count();
-    let new: Vec<&&str> = has.iter().filter(|line| !had.iter().any(|known| known.trim() == line.trim())).collect();
+    let trimmed = |lines: &[&'_ str]| lines.iter().map(|line| line.trim().to_owned()).collect::<HashSet<_>>();
+    let (known_before, known_after) = (trimmed(&had), trimmed(&has));
+    let gone: Vec<&&str> = had.iter().filter(|line| !known_after.contains(line.trim())).collect();
+    let new: Vec<&&str> = has.iter().filter(|line| !known_before.contains(line.trim())).collect();
+    let lost = gone.len();
     let number = |line: &str| after.lines().position(|known| known == line).map(|at| at as u64 + 1);
-    if let Some(line) = new.iter().find(|line| ignores.is_match(line) && !had.iter().any(|known| ignores.is_match(known))) {
+    let ignored_before = had.iter().any(|known| ignores.is_match(known));
+    if let Some(line) = new.iter().find(|line| !ignored_before && ignores.is_match(line)) {
         return Some(of_file(RULE, Severity::Refuse, file, number(line), "the command runs fewer tests, or nobody sees that they fail"));
     }
     let ignores_more = |text: &str| text.lines().filter(|line| ignores.is_match(line) && !line.trim_start().starts_with('#')).count();
     if !had.is_empty() && ignores_more(&after) > ignores_more(&before) && !is_toml_or_ini(&file.path) {
-        let line = after.lines().find(|line| ignores.is_match(line) && !before.contains(line)).and_then(number);
+        let old: HashSet<&str> = before.lines().collect();
+        let line = after.lines().find(|line| !old.contains(line) && ignores.is_match(line)).and_then(number);
         return Some(of_file(RULE, Severity::Refuse, file, line, "a line beside the command for the tests hides that they fail"));
     }
     let outcome_ignored = ["ignore_outcome", "ignore_errors", "platform = none", "platform=none"]
@@ -109,7 +131,6 @@ fn finding(file: &ChangedFile, runs: &Regex, ignores: &Regex) -> Option<Finding>
     if outcome_ignored {
         return Some(of_file(RULE, Severity::Refuse, file, None, "the outcome of the tests is ignored"));
     }
-    let gone: Vec<&&str> = had.iter().filter(|line| !has.iter().any(|known| known.trim() == line.trim())).collect();
     if let Some(line) = gone.iter().zip(&new).find(|(old, new)| narrows(old, new)).map(|(_, new)| new) {
         return Some(of_file(RULE, Severity::Refuse, file, number(line), "the command names some of the tests, where it ran all of them"));
     }
@@ -185,7 +206,7 @@ fn is_toml_or_ini(path: &[u8]) -> bool {
 /// Variables that bend the runner from outside, set in any file but a document.
 fn environment(file: &ChangedFile) -> Option<Finding> {
     let name = String::from_utf8_lossy(file_name(&file.path)).to_lowercase();
-    if [".md", ".rst", ".txt", ".py"].iter().any(|ending| name.ends_with(ending)) {
+    if [".md", ".rst", ".txt", ".py"].iter().any(|ending| name.ends_with(ending)) && !may_run_tests(&file.path) {
         return None;
     }
     let (before, after) = (text(file.before.as_ref()), text(file.after.as_ref()));
@@ -201,8 +222,12 @@ fn environment(file: &ChangedFile) -> Option<Finding> {
         "COVERAGE_PROCESS_START",
         "PYTHONINSPECT",
     ];
-    let new = names.iter().find(|name| after.contains(**name) && !before.contains(**name))?;
-    Some(of_file(RULE, Severity::Refuse, file, None, format!("{new} changes from outside how the tests run")))
+    let is_new = |name: &&str| after.contains(*name) && !before.contains(*name);
+    if let Some(new) = names.into_iter().find(is_new) {
+        return Some(of_file(RULE, Severity::Refuse, file, None, format!("{new} changes from outside how the tests run")));
+    }
+    let insecure = ["PYTHONHTTPSVERIFY", "NODE_TLS_REJECT_UNAUTHORIZED", "GIT_SSL_NO_VERIFY"].into_iter().find(is_new)?;
+    Some(of_file(RULE, Severity::Flag, file, None, format!("{insecure} weakens secure connections of the whole process")))
 }
 
 #[cfg(test)]

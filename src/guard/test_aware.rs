@@ -14,6 +14,9 @@ pub(super) const RULE: &str = "test-aware";
 const RUNNERS: &[&str] =
     &["pytest", "_pytest", "unittest", "nose", "nose2", "doctest", "py.test", "pluggy", "xdist", "unittest.mock", "conftest"];
 
+/// A text that is part of a longer one is at most this many levels below it.
+const NEAR: usize = 3;
+
 /// How a program finds out who called it.
 const FRAMES: &[&str] = &[
     "inspect.stack",
@@ -103,6 +106,7 @@ fn fact(module: &Module, path: Path<'_, '_>, node: AnyNodeRef<'_>, test_names: &
             let is_part = path
                 .iter()
                 .rev()
+                .take(NEAR)
                 .take_while(|node| node.is_expression())
                 .any(|node| node.as_expr_ref().and_then(|expr| names.text_ref(expr)).is_some());
             if is_part || matches!(path.last(), Some(AnyNodeRef::StmtExpr(_))) {

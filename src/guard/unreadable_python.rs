@@ -1,5 +1,5 @@
-//! A Python file that can't be read can't be judged by the rules that read it. One that Python read before and doesn't now is refused; a new
-//! one is shown, since broken programs are good test data.
+//! A Python file that can't be read can't be judged by the rules that read it. One that Python may read and the rules don't is refused, as is one
+//! that Python read before and doesn't now; a new one that is no Python at all is shown, since broken programs are good test data.
 
 use super::python::{PythonFile, Reading, Role};
 use super::{Patch, of_file};
@@ -12,7 +12,13 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
 }
 
 fn finding(file: &PythonFile<'_>) -> Option<Finding> {
-    let Reading::Broken(why) = &file.after else { return None };
+    let why = match &file.after {
+        Reading::Broken(why) => why,
+        Reading::Unread(why) => {
+            return Some(of_file(RULE, Severity::Refuse, file.file, None, format!("the rules can't read the file: {why}")));
+        }
+        Reading::Absent | Reading::Read(_) => return None,
+    };
     let is_data = file.role == Role::Support && !file.file.path.ends_with(b"conftest.py") && !file.file.path.ends_with(b"__init__.py");
     let severity = match file.before {
         Reading::Read(_) if !is_data => Severity::Refuse,
@@ -34,6 +40,9 @@ mod tests {
         assert_eq!(severities(check, &[changed("tests/test_a.py", Some("x = 1\n"), Some("def (\n"))]), [Refuse]);
         assert_eq!(severities(check, &[changed("src/a.py", None, Some("# coding: utf-7\n"))]), [Refuse]);
         assert_eq!(severities(check, &[changed("tests/data/broken.py", None, Some("def (\n"))]), [Flag]);
+        let large = "x = 1\n".repeat(1_000_000);
+        assert_eq!(severities(check, &[changed("tests/data/large.py", Some(&large), Some(&format!("{large}y = 1\n")))]), [Refuse]);
+        assert_eq!(severities(check, &[changed("tests/helper.py", None, Some("# coding: utf-7\n"))]), [Refuse]);
         assert_eq!(severities(check, &[changed("src/old.py", Some("print 1\n"), Some("print 2\n"))]), [Flag]);
         assert!(severities(check, &[changed("src/a.py", Some("x = \n"), Some("x = 1\n"))]).is_empty());
     }

@@ -80,49 +80,87 @@ proptest::proptest! {
     }
 }
 
-#[test]
-fn no_size_and_no_depth_makes_a_rule_fail() {
+/// Files that the rules read in ways of their own.
+const PATHS: [&str; 10] = [
+    "src/a.py",
+    "tests/test_a.py",
+    "conftest.py",
+    "pyproject.toml",
+    "tox.ini",
+    "Makefile",
+    "a.test.js",
+    "a_test.go",
+    ".gitignore",
+    "notes.md",
+];
+
+/// What the rules say of a test file whose text becomes another one, whatever the limits of a configuration are.
+fn said_of(path: &str, text: &str) -> Vec<Finding> {
     let wide = Limits { max_bytes: u64::MAX, max_lines: u64::MAX, ..Limits::default() };
-    let long = |text: &str| text.repeat(10 * 1024 * 1024 / text.len());
-    let deep = |text: &str| format!("x = {}1\n", text.repeat(100_000));
+    let file = ChangedFile {
+        path: path.as_bytes().to_vec(),
+        before: Some((BlobMode::File, b"def test_a():\n    assert f() == 1\n".to_vec())),
+        after: Some((BlobMode::File, text.as_bytes().to_vec())),
+    };
+    guard::check(vec![file], &wide, &Base::default()).map_or_else(|findings| findings, |patch| patch.flags().to_vec())
+}
+
+fn refuses(findings: &[Finding], rule: &str) -> bool {
+    findings.iter().any(|finding| finding.rule == rule && finding.severity == Severity::Refuse)
+}
+
+#[test]
+fn what_is_too_large_to_be_read_is_refused() {
+    let texts = ["a", "x = 1 ", "\"", "$\u{202e}", "some line\n"].map(|text| text.repeat(4_300_000 / text.len()));
+    for (path, text) in PATHS.iter().zip(texts.iter().cycle()) {
+        let findings = said_of(path, text);
+        assert!(refuses(&findings, "size"), "{path}: {findings:?}");
+        assert!(!findings.iter().any(|finding| finding.rule == "guard"), "{path}: {findings:?}");
+    }
+}
+
+#[test]
+fn what_is_too_deep_to_be_read_is_refused() {
+    let deep = |text: &str| format!("x = {}1\n", text.repeat(20_000));
     let texts = [
-        long("a"),
-        long("x = 1 "),
-        long("\""),
-        long("$\u{202e}"),
         deep("("),
         deep("["),
         deep("lambda: "),
         deep("f(x)."),
         deep("x.y(1)("),
         deep("not "),
+        deep("'a' + "),
+        format!("x = a{}\n", ".b(1)".repeat(500)),
         format!("{}x = 1\n", (0..500).map(|n| format!("{}if x:\n", " ".repeat(n))).collect::<String>()),
-        (0..60).map(|n| format!("x{} = x{n} + x{n}\n", n + 1)).collect::<String>() + "def test_a():\n    assert x60 == x60\n",
-        format!("def test_a():\n{}    assert a60 == 1\n", (0..60).map(|n| format!("    a{} = a{n} + a{n}\n", n + 1)).collect::<String>()),
     ];
-    for path in [
-        "src/a.py",
-        "tests/test_a.py",
-        "conftest.py",
-        "pyproject.toml",
-        "tox.ini",
-        "Makefile",
-        "a.test.js",
-        "a_test.go",
-        ".gitignore",
-        "notes.md",
-    ] {
-        for (n, text) in texts.iter().enumerate() {
-            let started = std::time::Instant::now();
-            let file = ChangedFile {
-                path: path.as_bytes().to_vec(),
-                before: Some((BlobMode::File, b"def test_a():\n    assert f() == 1\n".to_vec())),
-                after: Some((BlobMode::File, text.clone().into_bytes())),
-            };
-            let findings =
-                guard::check(vec![file], &wide, &Base::default()).map_or_else(|findings| findings, |patch| patch.flags().to_vec());
+    for (n, text) in texts.iter().enumerate() {
+        for path in PATHS {
+            let findings = said_of(path, text);
             assert!(!findings.iter().any(|finding| finding.rule == "guard"), "{path} {n}: {findings:?}");
-            assert!(started.elapsed().as_secs() < 60, "{path} {n} takes {:?}", started.elapsed());
+            assert!(!path.ends_with(".py") || refuses(&findings, "unreadable-python"), "{path} {n}: {findings:?}");
+        }
+    }
+}
+
+#[test]
+fn what_doubles_or_repeats_makes_no_rule_fail() {
+    let each = |count: usize, line: fn(usize) -> String| (0..count).map(line).collect::<String>();
+    let texts = [
+        each(60, |n| format!("x{} = x{n} + x{n}\n", n + 1)) + "def test_a():\n    assert x60 == x60\n",
+        format!("def test_a():\n{}    assert a60 == 1\n", each(60, |n| format!("    a{} = a{n} + a{n}\n", n + 1))),
+        format!("x0 = 'a'\n{}", each(60, |n| format!("x{} = x{n} + x{n}\n", n + 1))),
+        format!("x = {}f()\n", "'a' + ".repeat(400)),
+        format!("assert {}x\n", each(500, |n| format!("x == {n} or "))),
+        each(1000, |n| format!("def test_{n}():\n    assert f({n}) == {n}\n")),
+        each(1000, |n| format!("class A:\n    def test_{n}(self):\n        self.assertEqual(f({n}), {n})\n")),
+        each(1000, |n| format!("pytest tests/test_{n}.py\n")),
+        format!("[pytest]\naddopts = {}\nnorecursedirs = {}\n", "-k x ".repeat(5000), "a* ".repeat(5000)),
+        format!("[tool.pytest.ini_options]\nnorecursedirs = [{}]\n", "\"a*\", ".repeat(5000)),
+    ];
+    for (n, text) in texts.iter().enumerate() {
+        for path in PATHS {
+            let findings = said_of(path, text);
+            assert!(!findings.iter().any(|finding| finding.rule == "guard"), "{path} {n}: {findings:?}");
         }
     }
 }

@@ -1,11 +1,11 @@
 //! One parsed file.
 
 use ruff_python_ast::token::TokenKind;
-use ruff_python_ast::{PySourceType, Suite};
+use ruff_python_ast::{AnyNodeRef, PySourceType, Stmt, Suite};
 use ruff_python_parser::{Mode, lexer, parse_unchecked_source};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Names;
+use super::{Names, each};
 
 /// What reading one side of a file gave.
 pub(in crate::guard) enum Reading {
@@ -13,6 +13,8 @@ pub(in crate::guard) enum Reading {
     Absent,
     /// Python would not read it; a sentence says why.
     Broken(String),
+    /// Python may read it, but the rules don't: it is too large, too deep, or in an encoding that nobody reviews. A sentence says which.
+    Unread(String),
     /// Its syntax tree.
     Read(Box<Module>),
 }
@@ -22,13 +24,23 @@ impl Reading {
         match content.map(Module::parse) {
             None => Self::Absent,
             Some(Ok(module)) => Self::Read(Box::new(module)),
-            Some(Err(why)) => Self::Broken(why),
+            Some(Err(Unparsed::Broken(why))) => Self::Broken(why),
+            Some(Err(Unparsed::Unread(why))) => Self::Unread(why),
         }
     }
 
     pub(in crate::guard) fn module(&self) -> Option<&Module> {
         if let Self::Read(module) = self { Some(module) } else { None }
     }
+}
+
+/// Why there is no syntax tree.
+#[derive(Debug)]
+pub(in crate::guard) enum Unparsed {
+    /// It is no Python.
+    Broken(String),
+    /// It may be Python, and is not read.
+    Unread(String),
 }
 
 /// A syntax tree with its names.
@@ -49,20 +61,28 @@ const INDENTS: usize = 100;
 /// As many tokens that are still inside one expression; each could be one level of the tree.
 const OPEN_TOKENS: usize = 8000;
 
+/// The levels of a tree, and those of calls, attributes and parts in one chain, that the rules go up and down again for each node.
+const LEVELS: usize = 1000;
+const CHAIN: usize = 200;
+
 impl Module {
-    pub(super) fn parse(content: &[u8]) -> Result<Self, String> {
-        let text = decode(content)?;
-        if text.len() > LARGEST {
-            return Err(format!("it is larger than {LARGEST} bytes"));
+    pub(super) fn parse(content: &[u8]) -> Result<Self, Unparsed> {
+        if content.len() > LARGEST {
+            return Err(Unparsed::Unread(format!("it has {} bytes; the rules read {LARGEST}", content.len())));
         }
+        let text = decode(content)?;
+        let too_deep = || Unparsed::Unread("it nests deeper than the rules read".to_owned());
         if nests_too_deep(&text) {
-            return Err("it nests deeper than Python reads".to_owned());
+            return Err(too_deep());
         }
         let parsed = parse_unchecked_source(&text, PySourceType::Python);
         if let Some(error) = parsed.errors().first() {
-            return Err(error.error.to_string());
+            return Err(Unparsed::Broken(error.error.to_string()));
         }
         let body = parsed.into_suite();
+        if is_too_deep(&body) {
+            return Err(too_deep());
+        }
         let lines = std::iter::once(0).chain(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1)).collect();
         let names = Names::of(&body);
         Ok(Self { body, names, text, lines })
@@ -79,16 +99,16 @@ impl Module {
 }
 
 /// The text by the file's own encoding. Encodings under which ASCII letters mean something else are refused: nobody could review the file.
-fn decode(content: &[u8]) -> Result<String, String> {
+fn decode(content: &[u8]) -> Result<String, Unparsed> {
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     match declared(content).as_deref() {
         None | Some("utf8" | "utf8sig" | "ascii" | "usascii") => {
-            String::from_utf8(content.to_vec()).map_err(|_| "it is not UTF-8 and names no other encoding".to_owned())
+            String::from_utf8(content.to_vec()).map_err(|_| Unparsed::Broken("it is not UTF-8 and names no other encoding".to_owned()))
         }
         Some("latin1" | "iso88591" | "iso885915" | "latin9" | "cp1252" | "windows1252") => {
             Ok(content.iter().map(|byte| char::from(*byte)).collect())
         }
-        Some(other) => Err(format!("its encoding is {other}, under which the text means something else than it shows")),
+        Some(other) => Err(Unparsed::Unread(format!("its encoding is {other}, under which the text means something else than it shows"))),
     }
 }
 
@@ -107,7 +127,7 @@ fn declared(content: &[u8]) -> Option<String> {
 /// Whether some expression could be a tree too deep for our own stack: judged from the tokens, before anything recursive looks at the text.
 fn nests_too_deep(text: &str) -> bool {
     let mut lexer = lexer::lex(text, Mode::Module);
-    let (mut open, mut lambdas, mut indents) = (vec![0usize], 0usize, 0usize);
+    let (mut open, mut lambdas, mut indents, mut inside) = (vec![0usize], 0usize, 0usize, 0usize);
     loop {
         let kind = lexer.next_token();
         let here = open.len() - 1;
@@ -115,28 +135,44 @@ fn nests_too_deep(text: &str) -> bool {
             TokenKind::EndOfFile => return false,
             TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => {
                 open[here] += 1;
+                inside += 1;
                 open.push(0);
             }
             TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace if here > 0 => {
-                open.pop();
+                inside -= open.pop().unwrap_or_default();
             }
-            TokenKind::Newline => (open, lambdas) = (vec![0], 0),
-            TokenKind::Comma => open[here] = 0,
+            TokenKind::Newline => (open, lambdas, inside) = (vec![0], 0, 0),
+            TokenKind::Comma => inside -= std::mem::take(&mut open[here]),
             TokenKind::Lambda => lambdas += 1,
             TokenKind::Indent => indents += 1,
             TokenKind::Dedent => indents = indents.saturating_sub(1),
             TokenKind::NonLogicalNewline | TokenKind::Comment | TokenKind::String => {}
-            _ => open[here] += 1,
+            _ => {
+                open[here] += 1;
+                inside += 1;
+            }
         }
-        if open.len() > BRACKETS || indents > INDENTS || open.iter().sum::<usize>() + lambdas > OPEN_TOKENS {
+        if open.len() > BRACKETS || indents > INDENTS || inside + lambdas > OPEN_TOKENS {
             return true;
         }
     }
 }
 
+/// Whether the rules would go up and down the tree too often.
+fn is_too_deep(body: &[Stmt]) -> bool {
+    let is_link = |node: &AnyNodeRef<'_>| {
+        matches!(node, AnyNodeRef::ExprAttribute(_) | AnyNodeRef::ExprCall(_) | AnyNodeRef::ExprSubscript(_) | AnyNodeRef::ExprAwait(_))
+    };
+    let mut too_deep = false;
+    each(body, |path, _| {
+        too_deep = too_deep || path.len() > LEVELS || path.iter().rev().take(CHAIN + 1).take_while(|node| is_link(node)).count() > CHAIN;
+    });
+    too_deep
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Module;
+    use super::{CHAIN, Module, Unparsed};
 
     #[test]
     fn every_syntax_of_today_is_read() {
@@ -159,6 +195,29 @@ mod tests {
         assert!(Module::parse(b"# coding: rot13\nvzcbeg bf\n").is_err());
         assert!(Module::parse(b"# -*- coding: latin-1 -*-\nx = '\xe9'\n").is_ok());
         assert!(Module::parse(b"x = '\xe9'\n").is_err());
+    }
+
+    #[test]
+    fn what_python_may_read_and_the_rules_do_not_is_told_apart() {
+        let chain = |links: usize| format!("x = a{}\n", ".b(1)".repeat(links));
+        for text in [chain(CHAIN), format!("x = {}1\n", "a + ".repeat(1500)), "x = 1\n".repeat(1_000_000), "# coding: utf-7\n".to_owned()] {
+            assert!(matches!(Module::parse(text.as_bytes()), Err(Unparsed::Unread(_))), "{}", text.get(..40).unwrap_or(&text));
+        }
+        assert!(Module::parse(chain(60).as_bytes()).is_ok());
+        assert!(matches!(Module::parse(b"x = = 1"), Err(Unparsed::Broken(_))));
+    }
+
+    #[test]
+    fn names_and_texts_that_double_stay_short() {
+        let doubled =
+            |first: &str| (0..64).map(|n| format!("x{} = x{n} + x{n}\n", n + 1)).fold(format!("x0 = {first}\n"), |all, one| all + &one);
+        let replaced =
+            (0..64).map(|n| format!("x{} = x{n}.replace('a', x{n})\n", n + 1)).fold("x0 = 'aa'\n".to_owned(), |all, one| all + &one);
+        let followed = (0..5000).map(|n| format!("x{} = x{n}.y\n", n + 1)).fold("import x0\n".to_owned(), |all, one| all + &one);
+        let formatted = (0..64).map(|n| format!("x{} = f'{{x{n}}}{{x{n}}}'\n", n + 1)).fold("x0 = 'a'\n".to_owned(), |all, one| all + &one);
+        for text in [doubled("'a'"), doubled("b'a'"), replaced, followed, formatted] {
+            assert!(Module::parse(text.as_bytes()).is_ok());
+        }
     }
 
     #[test]

@@ -130,6 +130,21 @@ const OUTSIDE: &[&str] = &[
     "home",
     "send",
     "sendmail",
+    "fetch",
+    "download",
+    "upload",
+    "mail",
+    "email",
+    "notify",
+    "publish",
+    "http",
+    "url",
+    "client",
+    "session",
+    "clock",
+    "wait",
+    "log",
+    "logger",
 ];
 
 fn facts(file: &PythonFile<'_>, module: &Module, packages: &BTreeSet<String>) -> Vec<Fact> {
@@ -254,6 +269,14 @@ impl Look<'_> {
                 let value = if text(0).is_some() { args.get(1) } else { args.get(2) };
                 self.replaced(path, &owner, &attribute, value).map(|weighed| self.undone_after(path, through_fixture, value, weighed))
             }
+            "multiple" if full.ends_with("patch.multiple") && !args.is_empty() => {
+                let owner = text(0).unwrap_or_else(|| self.names.full(&args[0]));
+                let settings = ["spec", "create", "spec_set", "autospec", "new_callable"];
+                let keyword =
+                    call.arguments.keywords.iter().find(|one| one.arg.as_ref().is_some_and(|name| !settings.contains(&name.as_str())))?;
+                let value = Some(&keyword.value);
+                self.replaced(path, &owner, keyword.arg.as_ref()?, value).map(|weighed| self.undone_after(path, true, value, weighed))
+            }
             "patch" if text(0).is_some() => {
                 let target = text(0)?;
                 let (owner, attribute) = target.rsplit_once('.')?;
@@ -273,10 +296,11 @@ impl Look<'_> {
     ) -> (Severity, String, String) {
         let (severity, key, why) = weighed;
         let for_all = function(path).and_then(|function| fixture(function, self.names)) == Some(true);
-        let is_code = value.is_some_and(|value| matches!(value, Expr::Lambda(_) | Expr::Name(_)));
+        let is_code = value.is_none_or(|value| matches!(value, Expr::Lambda(_) | Expr::Name(_)) || makes_code(value, self.names));
         let target = key.strip_prefix("set:").unwrap_or(&key);
         let root = target.split('.').next().unwrap_or_default();
-        let of_project = (root.is_empty() || self.packages.contains(root)) && !OUTSIDE.contains(&last(target));
+        let is_outside = OUTSIDE.contains(&last(target)) || last(target).split('_').any(|word| OUTSIDE.contains(&word));
+        let of_project = (root.is_empty() || self.packages.contains(root)) && !is_outside;
         if through_fixture && for_all && is_code && of_project && self.role.is_of_tests() {
             return (Refuse, key, why);
         }
@@ -291,6 +315,13 @@ impl Look<'_> {
         let severity = if self.role.is_of_tests() { Refuse } else { Flag };
         Some((severity, format!("machinery:{known}"), format!("{known} looks into the running program from outside")))
     }
+}
+
+/// A call that gives something to be called: `Mock(return_value=7)`, `partial(…)`.
+fn makes_code(value: &Expr, names: &Names) -> bool {
+    let full = names.full(value);
+    let name = last(full.trim_end_matches("()"));
+    name.ends_with("Mock") || matches!(name, "DEFAULT" | "create_autospec" | "partial" | "property" | "staticmethod" | "classmethod")
 }
 
 fn has_key(call: &ExprCall, wanted: &str) -> bool {

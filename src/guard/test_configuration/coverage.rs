@@ -4,9 +4,13 @@ use super::Weighed;
 use super::settings::Settings;
 use crate::domain::Severity::{Flag, Refuse};
 
+/// The share of the code, in percent, that must be covered.
+pub(super) fn bar(settings: &Settings) -> f64 {
+    settings.text("report.fail_under").parse().unwrap_or(0.0)
+}
+
 pub(super) fn weigh(was: &Settings, is: &Settings) -> Vec<Weighed> {
     let mut weighed = Vec::new();
-    let bar = |settings: &Settings| settings.text("report.fail_under").parse::<f64>().unwrap_or(0.0);
     if bar(is) < bar(was) {
         weighed.push((Refuse, format!("fail_under of coverage was {} and is {}", bar(was), bar(is))));
     } else if bar(is) > bar(was) {

@@ -10,7 +10,7 @@ mod settings;
 
 use std::collections::BTreeSet;
 
-use super::{Patch, file_name, folder, of_file};
+use super::{Patch, file_name, folder, of_file, shown};
 use crate::domain::{BlobMode, ChangedFile, Finding, Severity, is_collected_file};
 use settings::Settings;
 
@@ -28,8 +28,12 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         let before = |name: &str| content(patch, top, name, Side::Before);
         let after = |name: &str| content(patch, top, name, Side::After);
         let (was, is) = (Settings::pytest(before), Settings::pytest(after));
-        let mut weighed = pytest::weigh(was.as_ref(), is.as_ref(), top, &tests);
-        weighed.extend(coverage::weigh(&Settings::coverage(before), &Settings::coverage(after)));
+        let (cover_was, cover_is) = (Settings::coverage(before), Settings::coverage(after));
+        if ![was.as_ref(), is.as_ref(), Some(&cover_was), Some(&cover_is)].into_iter().flatten().all(Settings::is_readable) {
+            return Err(format!("the settings of the tests in {} are longer than anybody reads", shown_folder(top)));
+        }
+        let mut weighed = pytest::weigh(was.as_ref(), is.as_ref(), top, &tests, coverage::bar(&cover_was));
+        weighed.extend(coverage::weigh(&cover_was, &cover_is));
         if was.is_none() && is.is_some() && !top.is_empty() {
             weighed.push((Severity::Refuse, "settings of pytest in this folder take the place of the project's own".to_owned()));
         }
@@ -55,10 +59,21 @@ pub(super) fn deselects(patch: &Patch<'_>, path: &[u8], test: &str) -> bool {
     pytest::deselects(&settings.get("addopts").join(" "), &String::from_utf8_lossy(path), test)
 }
 
+/// The share of the code, in percent, that the settings of base ask to be covered; 0 where they ask for none.
+pub(super) fn bar(patch: &Patch<'_>) -> f64 {
+    let settings = Settings::pytest(|name| content(patch, b"", name, Side::Before)).unwrap_or_default();
+    let of_coverage = coverage::bar(&Settings::coverage(|name| content(patch, b"", name, Side::Before)));
+    pytest::bar(&settings.get("addopts").join(" ")).unwrap_or(of_coverage)
+}
+
 /// The words of the expressions by which the settings of base choose tests: `-m "not slow"`.
 pub(super) fn choosing_words(patch: &Patch<'_>) -> Vec<String> {
     let settings = Settings::pytest(|name| content(patch, b"", name, Side::Before)).unwrap_or_default();
     pytest::choosing_words(&settings.get("addopts").join(" "))
+}
+
+fn shown_folder(top: &[u8]) -> String {
+    if top.is_empty() { "the repository's top".to_owned() } else { shown(top) }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

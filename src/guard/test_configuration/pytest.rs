@@ -41,7 +41,6 @@ const HARMLESS: &[&str] = &[
     "--cov-report",
     "--cov-branch",
     "--cov-context",
-    "--cov-config",
     "--cov-fail-under",
     "--doctest-modules",
     "--doctest-glob",
@@ -102,10 +101,10 @@ const WITH_VALUE: &[&str] = &[
     "--ignore-glob",
 ];
 
-pub(super) fn weigh(was: Option<&Settings>, is: Option<&Settings>, top: &[u8], tests: &[&[u8]]) -> Vec<Weighed> {
+pub(super) fn weigh(was: Option<&Settings>, is: Option<&Settings>, top: &[u8], tests: &[&[u8]], covered: f64) -> Vec<Weighed> {
     let nothing = Settings::default();
     let (was, is) = (was.unwrap_or(&nothing), is.unwrap_or(&nothing));
-    let mut weighed = options(&was.get("addopts").join(" "), &is.get("addopts").join(" "));
+    let mut weighed = options(&was.get("addopts").join(" "), &is.get("addopts").join(" "), covered);
     let keys = was.0.keys().chain(is.0.keys().filter(|key| !was.0.contains_key(*key)));
     weighed.extend(keys.filter(|key| *key != "addopts" && was.get(key) != is.get(key)).filter_map(|key| setting(key, was, is, top, tests)));
     weighed
@@ -207,48 +206,50 @@ pub(super) fn covers(paths: &[String], top: &[u8], tests: &[&[u8]]) -> bool {
         .iter()
         .map(|test| String::from_utf8_lossy(test).into_owned())
         .filter_map(|test| test.strip_prefix(&top).map(|rest| rest.trim_start_matches('/').to_owned()));
+    let places = paths.iter().map(|path| path.trim_start_matches("./").trim_end_matches('/'));
+    let places: Vec<_> = places.map(|path| (path, path.contains('*').then(|| globbing(path)))).collect();
     here.into_iter().all(|test| {
-        paths.iter().any(|path| {
-            let path = path.trim_start_matches("./").trim_end_matches('/');
+        places.iter().any(|(path, holds)| {
+            let path = *path;
             path == "."
                 || path.is_empty()
                 || test == path
                 || test.starts_with(&format!("{path}/"))
-                || path.contains('*') && glob_holds(path, &test)
+                || holds.as_ref().is_some_and(|holds| holds(&test))
         })
     })
 }
 
-fn glob_holds(glob: &str, path: &str) -> bool {
+/// Whether a path is what a pattern names, or below it.
+fn globbing(glob: &str) -> impl Fn(&str) -> bool {
     let mut builder = GitignoreBuilder::new("");
-    builder.add_line(None, glob).is_ok()
-        && builder.build().is_ok_and(|list| list.matched_path_or_any_parents(path.trim_start_matches('/'), false).is_ignore())
+    let list = builder.add_line(None, glob).ok().and_then(|builder| builder.build().ok());
+    move |path| list.as_ref().is_some_and(|list| list.matched_path_or_any_parents(path.trim_start_matches('/'), false).is_ignore())
 }
 
 fn hides(glob: &str, tests: &[&[u8]]) -> bool {
+    let holds = globbing(glob);
     tests.iter().any(|test| {
-        glob_holds(glob, &String::from_utf8_lossy(test))
-            && std::ffi::OsStr::from_bytes(test).to_str().is_some_and(|path| !path.starts_with('/'))
+        holds(&String::from_utf8_lossy(test)) && std::ffi::OsStr::from_bytes(test).to_str().is_some_and(|path| !path.starts_with('/'))
     })
 }
 
-/// The options that were added and lost.
-fn options(was: &str, is: &str) -> Vec<Weighed> {
+/// The share of the code, in percent, that options ask to be covered.
+pub(super) fn bar(line: &str) -> Option<f64> {
+    let value = |option: &String| option.strip_prefix("--cov-fail-under").map(|rest| number(rest.trim_start_matches(['=', ' '])));
+    split(line).iter().rev().find_map(value)
+}
+
+/// The options that were added and lost. `covered` is the share that the settings of coverage asked for.
+fn options(was: &str, is: &str, covered: f64) -> Vec<Weighed> {
+    let covered = bar(was).unwrap_or(covered);
     let (old, new) = (split(was), split(is));
     let mut weighed = Vec::new();
     for option in new.iter().filter(|option| !old.contains(option)) {
         let name = option.split(['=', ' ']).next().unwrap_or(option);
         let value = option[name.len()..].trim_start_matches(['=', ' ']);
         let severity: Option<Severity> = match name {
-            "--cov-fail-under"
-                if number(value)
-                    < old
-                        .iter()
-                        .find_map(|option| option.strip_prefix("--cov-fail-under"))
-                        .map_or(0.0, |rest| number(rest.trim_start_matches(['=', ' ']))) =>
-            {
-                Some(Refuse)
-            }
+            "--cov-fail-under" if number(value) < covered => Some(Refuse),
             "-W" if !matches!(value, "ignore" | "default" | "ignore::Warning") => None,
             "-p" if matches!(value, "no:cacheprovider" | "no:randomly" | "pytester") => None,
             "--maxfail" | "-x" => Some(Refuse),

@@ -8,6 +8,9 @@ use toml::{Table, Value};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Settings(pub(super) BTreeMap<String, Vec<String>>);
 
+/// More settings, or words in one of them, are not weighed.
+const MOST: usize = 1000;
+
 /// Whether a file of this name may hold settings of the runner.
 pub(super) fn may_hold(name: &[u8]) -> bool {
     [&b"pytest.toml"[..], b".pytest.toml", b"pytest.ini", b".pytest.ini", b"pyproject.toml", b"tox.ini", b"setup.cfg", b".coveragerc"]
@@ -50,6 +53,12 @@ impl Settings {
         }
         let Some(text) = read("pyproject.toml") else { return Self::default() };
         merged(["run", "report", "paths"].into_iter().filter_map(|name| Some((name, table(&text, &["tool", "coverage", name])?))))
+    }
+
+    /// Whether nobody has more of them, or longer ones, than a person reads.
+    pub(super) fn is_readable(&self) -> bool {
+        self.0.len() <= MOST
+            && self.0.values().all(|values| values.iter().map(|value| value.split_whitespace().count()).sum::<usize>() <= MOST)
     }
 
     pub(super) fn get(&self, key: &str) -> &[String] {

@@ -1,6 +1,6 @@
 //! The functions of a file of tests, and which of them a runner collects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::{CmpOp, Expr, Stmt, StmtClassDef, StmtFunctionDef, UnaryOp};
 
@@ -55,7 +55,7 @@ impl<'a> Block<'a> {
 
 /// The blocks of a module; of two with the same name the last one, which is the one that runs.
 pub(super) fn blocks(module: &Module) -> Vec<Block<'_>> {
-    let mut reader = Reader { module, blocks: Vec::new(), async_is_run: runs_coroutines(module) };
+    let mut reader = Reader { module, blocks: Vec::new(), defined_at: BTreeMap::new(), async_is_run: runs_coroutines(module) };
     reader.blocks.push(Block {
         name: String::new(),
         line: 1,
@@ -67,11 +67,16 @@ pub(super) fn blocks(module: &Module) -> Vec<Block<'_>> {
     let module_is_off = is_off(&module.body);
     reader.read(&module.body, "", !module_is_off, false, None);
     let gone = taken_away(module);
-    let mut last_of_each: Vec<Block<'_>> = Vec::new();
-    for mut block in reader.blocks {
+    let mut seen = BTreeSet::new();
+    let is_replaced = |at: usize, name: &str| {
+        name.match_indices('.').any(|(end, _)| reader.defined_at.get(&name[..end]).is_some_and(|defined| *defined > at))
+    };
+    let kept = reader.blocks.into_iter().enumerate().filter(|(at, block)| !is_replaced(*at, &block.name)).map(|(_, block)| block);
+    let mut last_of_each: Vec<Block<'_>> =
+        kept.collect::<Vec<_>>().into_iter().rev().filter(|block| seen.insert(block.name.clone())).collect();
+    last_of_each.reverse();
+    for block in &mut last_of_each {
         block.is_test &= !gone.contains(&block.name);
-        last_of_each.retain(|other| other.name != block.name);
-        last_of_each.push(block);
     }
     last_of_each
 }
@@ -79,6 +84,8 @@ pub(super) fn blocks(module: &Module) -> Vec<Block<'_>> {
 struct Reader<'a> {
     module: &'a Module,
     blocks: Vec<Block<'a>>,
+    /// How many blocks were read before the last class of each name: those inside an earlier one are gone with it.
+    defined_at: BTreeMap<String, usize>,
     async_is_run: bool,
 }
 
@@ -148,7 +155,7 @@ impl<'a> Reader<'a> {
         let awaits = bases.iter().any(|base| base.to_lowercase().contains("async") || base.contains("AsyncHTTP") || base.contains("Aio"));
         let name = format!("{outer}{}", class.name);
         if !bases.contains(&name) {
-            self.blocks.retain(|block| !block.name.starts_with(&format!("{name}.")));
+            self.defined_at.insert(name.clone(), self.blocks.len());
         }
         self.blocks.push(Block {
             name: name.clone(),

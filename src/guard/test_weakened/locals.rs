@@ -1,6 +1,6 @@
 //! Names that a test gives to values, put back into its assertions: `total = f(); assert total == 7` asks what `assert f() == 7` asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::visitor::transformer::{Transformer, walk_expr};
 use ruff_python_ast::{AnyNodeRef, Expr, Stmt};
@@ -10,13 +10,9 @@ use crate::guard::python::each;
 /// The values of local names at one place of a function.
 #[derive(Default)]
 pub(super) struct Locals {
-    values: BTreeMap<String, Value>,
-}
-
-struct Value {
-    expr: Expr,
-    size: usize,
-    calls: bool,
+    values: BTreeMap<String, Expr>,
+    /// Those of them that call something.
+    calling: BTreeSet<String>,
 }
 
 /// A larger value is not put back, in nodes.
@@ -35,7 +31,7 @@ impl Locals {
                 _ => self.forget(stmt),
             },
             Stmt::Assert(of) => self.learn_named(&of.test),
-            Stmt::Expr(_) => self.values.retain(|_, value| !value.calls),
+            Stmt::Expr(_) => self.forget_calls(),
             other => self.forget(other),
         }
     }
@@ -72,8 +68,19 @@ impl Locals {
         });
         if size > LARGEST || matches!(expr, Expr::Lambda(_) | Expr::Yield(_)) {
             self.values.remove(name);
+            return;
+        }
+        self.values.insert(name.to_owned(), expr);
+        if calls {
+            self.calling.insert(name.to_owned());
         } else {
-            self.values.insert(name.to_owned(), Value { expr, size, calls });
+            self.calling.remove(name);
+        }
+    }
+
+    fn forget_calls(&mut self) {
+        for name in std::mem::take(&mut self.calling) {
+            self.values.remove(&name);
         }
     }
 
@@ -86,7 +93,7 @@ impl Locals {
                 self.values.remove(name.id.as_str());
             }
         });
-        self.values.retain(|_, value| !value.calls);
+        self.forget_calls();
     }
 }
 
@@ -96,8 +103,8 @@ impl Transformer for Filling<'_> {
     fn visit_expr(&self, expr: &mut Expr) {
         match expr {
             Expr::Name(name) if name.ctx.is_load() => {
-                if let Some(value) = self.0.values.get(name.id.as_str()).filter(|value| value.size <= LARGEST) {
-                    *expr = value.expr.clone();
+                if let Some(value) = self.0.values.get(name.id.as_str()) {
+                    *expr = value.clone();
                 }
             }
             Expr::Lambda(_) => {}

@@ -1,7 +1,11 @@
 //! What is true or false whatever the program does.
 
-use ruff_python_ast::{AnyNodeRef, BoolOp, CmpOp, Expr, Number, UnaryOp};
+use std::collections::HashSet;
 
+use ruff_python_ast::comparable::ComparableExpr;
+use ruff_python_ast::{AnyNodeRef, BoolOp, CmpOp, Expr, ExprCompare, Number, UnaryOp};
+
+use super::assertions::key;
 use super::locals::statement;
 use crate::guard::python::place::last;
 use crate::guard::python::{Names, each, is_constant, same};
@@ -135,9 +139,9 @@ pub(super) fn equals_all(expr: &Expr, names: &Names) -> bool {
 
 /// `x or not x`, `x and not x`.
 fn has_opposites(values: &[Expr]) -> bool {
-    values
-        .iter()
-        .any(|value| matches!(value, Expr::UnaryOp(of) if of.op == UnaryOp::Not && values.iter().any(|other| same(other, &of.operand))))
+    let all: HashSet<ComparableExpr<'_>> = values.iter().map(ComparableExpr::from).collect();
+    let denied = values.iter().filter_map(|value| if let Expr::UnaryOp(of) = value { Some(of) } else { None });
+    denied.filter(|of| of.op == UnaryOp::Not).any(|of| all.contains(&ComparableExpr::from(&of.operand)))
 }
 
 /// `x == y or x != y`.
@@ -156,11 +160,9 @@ fn has_negations(values: &[Expr]) -> bool {
     };
     let compares =
         || values.iter().filter_map(|value| if let Expr::Compare(of) = value { Some(of) } else { None }).filter(|of| of.ops.len() == 1);
-    compares().any(|one| {
-        compares().any(|other| {
-            other.ops[0] == opposite(one.ops[0]) && same(&one.left, &other.left) && same(&one.comparators[0], &other.comparators[0])
-        })
-    })
+    let asked = |of: &ExprCompare, op: CmpOp| (format!("{op:?}"), key(&of.left), key(&of.comparators[0]));
+    let all: HashSet<_> = compares().map(|of| asked(of, of.ops[0])).collect();
+    compares().any(|of| all.contains(&asked(of, opposite(of.ops[0]))))
 }
 
 fn all_always(list: &Expr, names: &Names) -> bool {
