@@ -12,6 +12,7 @@ mod demo_forge;
 mod doctor;
 mod doctor_walls;
 mod faces;
+mod false_green;
 mod faults;
 mod fix;
 mod github_app;
