@@ -28,6 +28,41 @@ fn main() {
     println!(
         "guard: {median:.1} ms for a patch of {lines} added lines in {FILES} Python files, half of them tests (median of {ROUNDS}; goal: under 100 ms)"
     );
+    hostile();
+}
+
+/// What an attacker would write to make a rule slow: twice as much of it must take about twice as long.
+fn hostile() {
+    let each = |count: usize, line: fn(usize) -> String| (0..count).map(line).collect::<String>();
+    let of_size = |times: usize| {
+        [
+            ("one line", "a ".repeat(60_000 * times)),
+            ("chains", each(30 * times, |n| format!("x{n} = a{}\n", ".b(1)".repeat(90)))),
+            ("sums of texts", each(20 * times, |n| format!("x{n} = {}f()\n", "'a' + ".repeat(300)))),
+            ("tests", each(1500 * times, |n| format!("def test_{n}():\n    assert f({n}) == {n}\n"))),
+            ("classes of one name", each(1500 * times, |n| format!("class A:\n    def test_{n}(self):\n        pass\n"))),
+            ("commands", each(3000 * times, |n| format!("pytest tests/test_{n}.py\n"))),
+        ]
+    };
+    let limits = Limits { max_lines: 1_000_000, max_bytes: 64 * 1024 * 1024, ..Limits::default() };
+    for ((what, once), (_, twice)) in of_size(1).into_iter().zip(of_size(2)) {
+        for path in ["src/a.py", "tests/test_a.py", "Makefile"] {
+            let took = |text: &str| {
+                let blob = |text: &str| Some((BlobMode::File, text.as_bytes().to_vec()));
+                let changed = vec![ChangedFile { path: path.as_bytes().to_vec(), before: blob("x = 1\n"), after: blob(text) }];
+                let start = Instant::now();
+                drop(guard::check(changed, &limits, &Base::default()));
+                start.elapsed().as_secs_f64()
+            };
+            let (one, two) = (took(&once), took(&twice));
+            println!(
+                "{what:20} {path:16} {:7.1} ms for {:4} KB; twice as much takes {:.1} times as long",
+                one * 1000.0,
+                once.len() / 1024,
+                two / one
+            );
+        }
+    }
 }
 
 /// Source and tests with a new function every few lines.

@@ -108,6 +108,116 @@ fn odd_forms_are_read_as_git_reads_them() {
     assert!(bench.judged(link, &[]).2.contains(&"refuse test-deleted tests/test_a.py".to_owned()), "a link in a test's place");
 }
 
+impl Bench {
+    /// The patch that git itself writes of a change, the work tree put back behind it.
+    fn patch_of(&self, change: impl FnOnce(&Path), options: &[&str]) -> Vec<u8> {
+        change(&self.repo());
+        self.git(&["add", "--all", "--force"]);
+        let mut diff = Command::new("git");
+        diff.arg("-C").arg(self.repo()).args(["diff", "--cached", "--no-ext-diff"]).args(options).arg("HEAD");
+        let patch = diff.output().unwrap().stdout;
+        self.git(&["reset", "--quiet", "--hard"]);
+        self.git(&["clean", "--quiet", "-ffdx"]);
+        assert!(!patch.is_empty());
+        patch
+    }
+}
+
+fn put(path: &Path, content: &[u8]) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+#[test]
+fn what_no_text_can_say_is_refused_or_shown_as_git_writes_it() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let test = "def test_a():\n    assert f() == 1\n";
+    let bench = Bench::new(&[("src/a.py", "x = 1\n"), ("src/run.sh", "true\n"), ("tests/test_a.py", test), ("tests/card.txt", "x\n")]);
+    let linked = |from: &'static str, to: &'static str| {
+        move |repo: &Path| {
+            std::fs::remove_file(repo.join(from)).ok();
+            symlink(to, repo.join(from)).unwrap();
+        }
+    };
+    for (from, to) in [("src/b.py", "/etc/passwd"), ("src/b.py", "../../outside"), ("src/c", "../.git/config")] {
+        let said = bench.judged(&bench.patch_of(linked(from, to), &[]), &[]);
+        assert!(said.0 == "refuse" && said.2.contains(&format!("refuse symlink {from}")), "{from} {to}: {said:?}");
+    }
+    let said = bench.judged(&bench.patch_of(linked("data", "src"), &[]), &[]);
+    assert_eq!((said.0.as_str(), said.2), ("publish", vec!["flag symlink data".to_owned()]), "a link that stays inside");
+    let said = bench.judged(&bench.patch_of(linked("tests/test_a.py", "../src/a.py"), &[]), &[]);
+    assert!(said.2.contains(&"refuse test-deleted tests/test_a.py".to_owned()), "a link in a test's place: {said:?}");
+
+    let submodule = |repo: &Path| {
+        let index = format!("160000,{},vendored", "1".repeat(40));
+        assert!(Command::new("git").arg("-C").arg(repo).args(["update-index", "--add", "--cacheinfo", &index]).status().unwrap().success());
+    };
+    submodule(&bench.repo());
+    let diff = Command::new("git").arg("-C").arg(bench.repo()).args(["diff", "--cached", "HEAD"]).output().unwrap().stdout;
+    bench.git(&["reset", "--quiet", "--hard"]);
+    let said = bench.judged(&diff, &[]);
+    assert!(said.0 == "refuse" && said.2.iter().any(|finding| finding.ends_with(" vendored")), "{said:?}");
+
+    let executable =
+        |path: &'static str| move |repo: &Path| std::fs::set_permissions(repo.join(path), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let said = bench.judged(&bench.patch_of(executable("src/run.sh"), &[]), &[]);
+    assert_eq!((said.0.as_str(), said.2), ("publish", vec!["flag mode-changed src/run.sh".to_owned()]));
+
+    for path in ["src/logo.png", "src/a.pyc", "tests/card.txt"] {
+        let patch = bench.patch_of(|repo| put(&repo.join(path), b"\x89PNG\0\x01\x02"), &["--binary"]);
+        assert!(patch.windows(16).any(|part| part == b"GIT binary patch"), "{path}");
+        let said = bench.judged(&patch, &[]);
+        assert!(said.0 == "refuse" && said.2.contains(&format!("refuse binary {path}")), "{path}: {said:?}");
+    }
+    let without_bytes = bench.patch_of(|repo| put(&repo.join("src/logo.png"), b"\x89PNG\0\x01"), &[]);
+    assert_eq!(bench.judged(&without_bytes, &[]).2, ["refuse patch-unreadable "]);
+
+    // Git writes a text as bytes where an attribute says so.
+    let bent = |repo: &Path| put(&repo.join("tests/test_a.py"), b"def test_a():\n    assert f() == 1 or True\n");
+    put(&bench.repo().join(".git/info/attributes"), b"*.py binary\n");
+    let patch = bench.patch_of(bent, &["--binary"]);
+    assert!(patch.windows(16).any(|part| part == b"GIT binary patch"));
+    let said = bench.judged(&patch, &[]);
+    assert!(said.2.contains(&"refuse test-weakened tests/test_a.py".to_owned()), "a text in a binary patch: {said:?}");
+}
+
+#[test]
+fn names_are_what_git_says_they_are() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let bench = Bench::new(&[("src/Cart.py", "x = 1\n"), ("tests/test_a.py", "def test_a():\n    assert f() == 1\n")]);
+    for name in [&b"src/cart.py"[..], b"SRC/more.py", b"src/a\nb.py", b"src/a\xff.py", b"src/\x1b[2Jx.py", b"src/a\tb.py"] {
+        let patch = bench.patch_of(|repo| put(&repo.join(OsStr::from_bytes(name)), b"y = 1\n"), &[]);
+        let said = bench.judged(&patch, &[]);
+        assert!(said.0 == "refuse" && said.2.iter().any(|finding| finding.starts_with("refuse odd-name ")), "{name:?}: {said:?}");
+    }
+    let patch = bench.patch_of(|repo| put(&repo.join(".github/workflows/ü.yml"), b"on: push\n"), &[]);
+    assert!(patch.windows(8).any(|part| part == b"\\303\\274"), "{}", String::from_utf8_lossy(&patch));
+    assert!(bench.judged(&patch, &[]).2.contains(&"refuse protected-path .github/workflows/ü.yml".to_owned()));
+
+    // The test leaves under one name and comes back under another, in one section and in two.
+    let renamed = |repo: &Path| std::fs::rename(repo.join("tests/test_a.py"), repo.join("tests/a.py")).unwrap();
+    for options in [&["--find-renames"][..], &["--no-renames"]] {
+        let said = bench.judged(&bench.patch_of(renamed, options), &[]);
+        assert!(said.2.contains(&"refuse test-deleted tests/test_a.py".to_owned()), "{options:?}: {said:?}");
+    }
+    let first = bench.patch_of(|repo| put(&repo.join("src/Cart.py"), b"x = 2\n"), &[]);
+    let second = String::from_utf8(first.clone()).unwrap().replace("+x = 2", "+import os; os._exit(0)").replace("-x = 1", "-x = 2");
+    let said = bench.judged(&[first.as_slice(), second.as_bytes()].concat(), &[]);
+    assert!(said.2.contains(&"refuse early-exit src/Cart.py".to_owned()), "the last of two sections counts: {said:?}");
+    let bare: String = String::from_utf8(first)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.starts_with("diff ") && !line.starts_with("index "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(bench.judged(bare.as_bytes(), &[]).0, "publish", "a section without a header is one");
+    let bare = bare.replace("src/Cart.py", "tests/test_a.py");
+    assert_eq!(bench.judged(bare.as_bytes(), &[]).2, ["refuse patch-unreadable "]);
+}
+
 #[test]
 fn nothing_of_the_repository_is_run_or_written() {
     let bench = Bench::new(&[("src/a.py", "x = 1\n"), (".gitattributes", "*.py filter=evil\n")]);
