@@ -55,6 +55,9 @@ pub struct TestRun {
     pub per_test: bool,
     /// One row a test by name, each name once.
     pub cases: Vec<TestCase>,
+    /// What the project's code had altered of its own runner by the end, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub altered: Vec<String>,
     /// The end of what it printed, for people, already shortened.
     pub output_tail: String,
 }
@@ -125,7 +128,7 @@ mod tests {
 
     fn run(cases: &[(&str, TestResult)]) -> TestRun {
         let cases = cases.iter().map(|(name, result)| TestCase::new(name, *result)).collect();
-        TestRun { exit_code: Some(0), timed_out: false, duration_ms: 1, per_test: true, cases, output_tail: String::new() }
+        TestRun { exit_code: Some(0), timed_out: false, duration_ms: 1, per_test: true, cases, ..TestRun::default() }
     }
 
     #[test]

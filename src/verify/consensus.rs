@@ -39,7 +39,7 @@ impl Consensus {
         let steady = !was.is_empty() && (was.iter().any(|run| run.per_test) || was.iter().all(|run| run.is_green() == was[0].is_green()));
         let before = match was.first() {
             Some(_) if !steady => None,
-            Some(run) => Some(TestOutcome::Ran(without(run, &flaky))),
+            Some(run) => Some(TestOutcome::Ran(TestRun { altered: altered(&was), ..without(run, &flaky) })),
             None => before.first().cloned(),
         };
         let (after, flaky_now) = match after.first() {
@@ -84,6 +84,11 @@ fn unstable(runs: &[&TestRun]) -> BTreeSet<String> {
     names.into_iter().filter(differs).map(str::to_owned).collect()
 }
 
+/// What any of the runs altered of the runner.
+fn altered(runs: &[&TestRun]) -> Vec<String> {
+    runs.iter().flat_map(|run| run.altered.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 fn slowest(run: &TestRun) -> Vec<String> {
     let mut slow = run.cases.iter().filter(|case| case.ms >= SLOW_MS).collect::<Vec<_>>();
     slow.sort_by_key(|case| std::cmp::Reverse(case.ms));
@@ -100,6 +105,7 @@ fn best(runs: &[&TestRun], was: Option<&TestRun>, flaky: &BTreeSet<String>) -> (
     let passed = was.into_iter().flat_map(|run| &run.cases).filter(|case| case.result == TestResult::Passed);
     let said = runs.iter().map(|run| by_name(run)).collect::<Vec<_>>();
     let mut merged = runs.first().map(|run| without(run, flaky)).unwrap_or_default();
+    merged.altered = altered(runs);
     let mut flaky_now = Vec::new();
     for case in passed {
         let passes = said.iter().filter(|run| run.get(case.name.as_str()) == Some(&TestResult::Passed)).count();

@@ -66,6 +66,7 @@ impl Judgement {
     }
 }
 
+const ALTERED: &str = "runner-altered";
 const REGRESSED: &str = "tests-regressed";
 
 /// Names listed in one finding; the rest is counted.
@@ -117,7 +118,12 @@ pub fn demand(mut judgement: Judgement, open_with: &[Proof]) -> Judgement {
 pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
     let regressed = clean.is_a_regression();
     let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
-    if !regressed || !is.per_test || is.timed_out || !Comparison::between(was, is).broken.is_empty() {
+    if !regressed
+        || !is.per_test
+        || is.timed_out
+        || !altered_by_patch(was, is).is_empty()
+        || !Comparison::between(was, is).broken.is_empty()
+    {
         return clean;
     }
     let why =
@@ -148,7 +154,10 @@ fn judge_runs(was: Option<&TestRun>, is: &TestRun) -> Judgement {
 
 fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
     let comparison = Comparison::between(was, is);
-    let judgement = if !comparison.broken.is_empty() {
+    let altered = altered_by_patch(was, is);
+    let judgement = if !altered.is_empty() {
+        Judgement::refused(ALTERED, format!("while the tests run, the patch alters what judges them: {}", listed(&altered)))
+    } else if !comparison.broken.is_empty() {
         Judgement::refused(REGRESSED, format!("tests that passed at base do not pass on the patch: {}", listed(&comparison.broken)))
     } else if !comparison.fixed.is_empty() {
         Judgement { findings: Vec::new(), proof: Proof::Fixed, comparison: None, evidence: Evidence::default() }
@@ -158,6 +167,11 @@ fn judge_cases(was: &TestRun, is: &TestRun) -> Judgement {
         Judgement { findings: Vec::new(), proof: Proof::Consistent, comparison: None, evidence: Evidence::default() }
     };
     Judgement { comparison: Some(comparison), ..judgement }
+}
+
+/// What the patch alters of the runner beyond what base alters.
+fn altered_by_patch(was: &TestRun, is: &TestRun) -> Vec<String> {
+    is.altered.iter().filter(|name| !was.altered.contains(name)).cloned().collect()
 }
 
 fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
@@ -200,7 +214,7 @@ mod tests {
 
     fn status(exit_code: Option<i32>) -> TestOutcome {
         let timed_out = exit_code.is_none();
-        TestOutcome::Ran(TestRun { exit_code, timed_out, duration_ms: 1, per_test: false, cases: vec![], output_tail: String::new() })
+        TestOutcome::Ran(TestRun { exit_code, timed_out, duration_ms: 1, ..TestRun::default() })
     }
 
     fn missing() -> TestOutcome {
@@ -227,6 +241,25 @@ mod tests {
             assert_eq!(said(&judged), (Proof::Unproved, vec!["tests-regressed"], true));
             assert_eq!(judged.comparison.unwrap().broken, ["a"]);
         }
+    }
+
+    #[test]
+    fn what_the_patch_alters_of_its_judge_refuses_and_what_base_alters_does_not() {
+        let altered = |names: &[&str], result| {
+            let run = TestRun { per_test: true, cases: vec![TestCase::new("a", result)], ..TestRun::default() };
+            TestOutcome::Ran(TestRun { altered: names.iter().map(|name| (*name).to_owned()).collect(), ..run })
+        };
+        let judged = |before: &[&str], after: &[&[&str]]| {
+            let after = after.iter().map(|names| altered(names, Passed)).collect::<Vec<_>>();
+            let judged = super::super::judge_all(&[altered(before, Failed), altered(before, Failed)], &after);
+            (judged.proof, judged.refuses())
+        };
+        assert_eq!(judged(&["x"], &[&["x"]]), (Proof::Fixed, false));
+        assert_eq!(judged(&["x"], &[&[]]), (Proof::Fixed, false));
+        assert_eq!(judged(&[], &[&["x"]]), (Proof::Unproved, true));
+        assert_eq!(judged(&["x"], &[&["x"], &["x", "y"]]), (Proof::Unproved, true), "in any run");
+        let clean = judge(Some(&altered(&[], Passed)), &altered(&[], Failed));
+        assert_eq!(judge_changed_tests(clean.clone(), &altered(&[], Passed), &altered(&["x"], Passed)), clean);
     }
 
     #[test]

@@ -12,29 +12,42 @@ import pytest
 
 _folder = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, _folder)
+import runner_watch  # noqa: E402
 import sealed_report  # noqa: E402
 
 sys.path.remove(_folder)
 sys.modules.pop("sealed_report", None)
+sys.modules.pop("runner_watch", None)
 
 # What the tests start themselves is not ours to load.
 os.environ["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS", "").replace("-p " + __name__, "").strip()
 
 _waiting = [sealed_report.Sealed(_folder)]
+_watch = [None]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests():
+    # The plugins that are installed have been loaded by now, and some of them change pytest.
+    if _watch[0] is not None:
+        _watch[0].look()
 
 
 def pytest_configure(config):
     sealed = _waiting.pop() if _waiting else None
     if sealed is not None and sealed.is_asked:
-        config.pluginmanager.register(Recorder(sealed), __name__ + "_recorder")
+        config.pluginmanager.register(Recorder(sealed, _watch[0]), __name__ + "_recorder")
 
 
 class Recorder:
     """Hears the session."""
 
-    def __init__(self, sealed):
+    def __init__(self, sealed, watch):
         self.sealed = sealed
         self.rows = {}
+        self.watch = watch
+        self.altered = watch.altered
+        self.watch.object("recorder", self)
 
     if int(pytest.__version__.split(".")[0]) >= 7:
 
@@ -64,6 +77,19 @@ class Recorder:
             self.hear(report, sealed_report.PASSED)
         self.row(report).seconds += getattr(report, "duration", 0.0)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session):
+        self.watch.look()
+        self.plugins = deciding(session.config)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session):
+        for item in session.items:
+            if hasattr(item, "obj"):
+                self.watch.test(item.nodeid, item, "obj")
+            self.watch.object(item.nodeid, item)
+        self.altered()
+
     def row(self, report):
         return self.rows.setdefault(names(report.nodeid), Row())
 
@@ -79,7 +105,19 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
         rows = [name + row.told() for name, row in self.rows.items()]
-        self.sealed.write(os.path.join(_folder, "report"), rows)
+        later = [plugin for plugin in deciding(session.config) if not any(plugin is known for known in self.plugins)]
+        altered = self.altered() + ["plugin " + type(plugin).__name__ for plugin in later if not is_conftest(plugin)]
+        self.sealed.write(os.path.join(_folder, "report"), rows, altered)
+
+
+def deciding(config):
+    """The plugins that have a say in what a test says."""
+    hooks = ("runtest_makereport", "runtest_logreport", "runtest_protocol", "runtest_call", "pyfunc_call", "sessionfinish")
+    return [one.plugin for hook in hooks for one in getattr(config.hook, "pytest_" + hook).get_hookimpls()]
+
+
+def is_conftest(plugin):
+    return os.path.basename(getattr(plugin, "__file__", None) or "") == "conftest.py"
 
 
 class Row:
@@ -113,3 +151,7 @@ def names(nodeid):
     parts = base.split("::")
     parts[0] = re.sub(r"\.py$", "", parts[0]).replace("/", ".")
     return ".".join(parts[:-1]), parts[-1] + bracket + parameters
+
+
+# Last, since everything above is watched too.
+_watch[0] = runner_watch.Watch(sys.modules[__name__], sealed_report, runner_watch)

@@ -3,8 +3,10 @@
 //! The code under test runs in the process that reports on it, so the channel is an attack surface. What must hold: a result for each test counts
 //! only from a report that our runner sealed with the key of this very run (deleted before a test is imported, never in an argument or a variable),
 //! that is whole, and that agrees with the exit status; everything else is "no result". So code that writes, prints, floods, exits early or changes
-//! what was written gains nothing. What stays: code that searches the memory of its own process for the key, or replaces the functions of the runner
-//! there, could still forge; the rules of the guard look for exactly that in a patch, and a reviewer sees what they flag.
+//! what was written gains nothing. Who replaces functions of the runner or of tests, however the code is spelled, is named by the report
+//! (`runner_watch.py`), and a patch that alters more than base does is refused. What stays: code that is written against this very judge, that searches
+//! the memory of its own process for the key, bends the watch itself, or takes back before the end what it altered, could still forge; the rules of the
+//! guard look for exactly that in a patch, and a reviewer sees what they flag.
 
 use std::time::Duration;
 
@@ -42,11 +44,14 @@ impl TestOutcome {
 const OUTPUT_LIMIT: usize = 256 * 1024;
 /// At most so many characters of the output are shown.
 const TAIL: usize = 4000;
+/// At most so many names of what is altered are read; the watch tells fewer.
+const MOST_ALTERED: usize = 1000;
 /// How long the preparation of [`FOLDER`] may take.
 const PREPARATION: Duration = Duration::from_secs(30);
 
 const SEALED_REPORT: &str = include_str!("sealed_report.py");
 const UNITTEST_SOURCE: &str = include_str!("unittest_junit.py");
+const RUNNER_WATCH: &str = include_str!("runner_watch.py");
 const PYTEST_SOURCE: &str = include_str!("pytest_rows.py");
 
 /// Runs the tests and takes their report, of which nothing is believed that can't be read, is not sealed or contradicts the exit status.
@@ -105,6 +110,7 @@ impl Channel {
         let plugin = self.named(PYTEST_PLUGIN) + ".py";
         let mut inside = vec![
             ("sealed_report.py", SEALED_REPORT.to_owned()),
+            ("runner_watch.py", RUNNER_WATCH.to_owned()),
             (UNITTEST_RUNNER, UNITTEST_SOURCE.to_owned()),
             (plugin.as_str(), PYTEST_SOURCE.to_owned()),
             ("key", self.key.clone()),
@@ -115,8 +121,8 @@ impl Channel {
         sandbox.put_into(&folder, archive(&inside)?).await
     }
 
-    /// The rows of the report, or why there are none.
-    async fn take_report(&self, sandbox: &mut dyn Sandbox) -> Result<Result<Vec<TestCase>, String>, SandboxError> {
+    /// The report, or why there is none.
+    async fn take_report(&self, sandbox: &mut dyn Sandbox) -> Result<Result<Told, String>, SandboxError> {
         let files = match sandbox.take(&self.named(FOLDER), &[REPORT.as_bytes().to_vec()], junit::MAX_BYTES).await {
             Ok(files) => files,
             Err(SandboxError::TooLarge { limit, .. }) => return Ok(Err(format!("the report is larger than {limit} bytes"))),
@@ -125,10 +131,30 @@ impl Channel {
         Ok(match files.first() {
             None => Err("the runner wrote no report".to_owned()),
             Some(file) if matches!(file.mode, BlobMode::File | BlobMode::Executable) => {
-                unsealed(&file.content, &self.key).and_then(junit::parse)
+                unsealed(&file.content, &self.key).and_then(Told::parse)
             }
             Some(_) => Err("the report is no file".to_owned()),
         })
+    }
+}
+
+/// What a sealed report tells.
+#[derive(Debug, Default)]
+struct Told {
+    rows: Vec<TestCase>,
+    altered: Vec<String>,
+}
+
+impl Told {
+    /// The first line is a list of what is altered, the rest is JUnit's XML.
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        const ODD: &str = "the report does not say what was altered of the runner";
+        let end = text.iter().position(|byte| *byte == b'\n').ok_or(ODD)?;
+        let altered = serde_json::from_slice::<Vec<String>>(&text[..end]).map_err(|_| ODD)?;
+        if altered.len() > MOST_ALTERED || altered.iter().any(|name| name.len() > 16 * 1024) {
+            return Err("the report names too much that was altered of the runner".to_owned());
+        }
+        Ok(Self { rows: junit::parse(&text[end + 1..])?, altered })
     }
 }
 
@@ -168,21 +194,24 @@ fn contradiction(ran: &Ran, rows: &[TestCase]) -> Option<String> {
     }
 }
 
-fn outcome(kind: Runner, ran: &Ran, report: Result<Vec<TestCase>, Option<String>>) -> TestOutcome {
+fn outcome(kind: Runner, ran: &Ran, report: Result<Told, Option<String>>) -> TestOutcome {
     if let Some(what) = report.is_err().then(|| missing(kind, ran)).flatten() {
         return TestOutcome::Unavailable(what);
     }
-    let report = report.and_then(|rows| contradiction(ran, &rows).map_or(Ok(rows), |why| Err(Some(why))));
+    let report = report.and_then(|told| contradiction(ran, &told.rows).map_or(Ok(told), |why| Err(Some(why))));
     let mut output_tail = tail(ran);
     if let Err(Some(why)) = &report {
         output_tail.push_str(&format!("\n[no result for each test: {why}]"));
     }
+    let per_test = report.is_ok();
+    let Told { rows, altered } = report.unwrap_or_default();
     TestOutcome::Ran(TestRun {
         exit_code: ran.exit_code,
         timed_out: ran.exit_code.is_none(),
         duration_ms: u64::try_from(ran.elapsed.as_millis()).unwrap_or(u64::MAX),
-        per_test: report.is_ok(),
-        cases: report.unwrap_or_default(),
+        per_test,
+        cases: rows,
+        altered,
         output_tail,
     })
 }
@@ -225,13 +254,17 @@ fn tail(ran: &Ran) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{TAIL, TestOutcome, outcome, unsealed};
+    use super::{TAIL, TestOutcome, Told, outcome, unsealed};
     use crate::domain::{TestCase, TestResult};
     use crate::sandbox::Ran;
     use crate::verify::Runner;
 
     fn ran(exit_code: i32, stdout: &str, stderr: &str) -> Ran {
         Ran { exit_code: Some(exit_code), stdout: stdout.to_owned(), stderr: stderr.to_owned(), elapsed: Duration::from_millis(7) }
+    }
+
+    fn told(rows: Vec<TestCase>) -> Told {
+        Told { rows, altered: Vec::new() }
     }
 
     fn unavailable(kind: Runner, exit_code: i32, stderr: &str) -> Option<String> {
@@ -262,7 +295,7 @@ mod tests {
         assert_eq!(unavailable(Runner::Make, 2, "make: *** [Makefile:2: test] Error 1"), None);
         assert_eq!(unavailable(Runner::Other, 1, "/usr/bin/python3: No module named pytest"), None);
         let rows = vec![TestCase::new("a", TestResult::Failed)];
-        let with_report = outcome(Runner::Pytest, &ran(127, "", "x: not found"), Ok(rows));
+        let with_report = outcome(Runner::Pytest, &ran(127, "", "x: not found"), Ok(told(rows)));
         assert!(with_report.run().unwrap().per_test);
     }
 
@@ -277,7 +310,7 @@ mod tests {
     #[test]
     fn a_report_that_contradicts_the_exit_status_is_no_result() {
         let row = |result| vec![TestCase::new("a", result)];
-        let per_test = |status, result| outcome(Runner::Pytest, &ran(status, "", ""), Ok(row(result))).run().unwrap().per_test;
+        let per_test = |status, result| outcome(Runner::Pytest, &ran(status, "", ""), Ok(told(row(result)))).run().unwrap().per_test;
         assert!(per_test(0, TestResult::Passed) && per_test(0, TestResult::Skipped) && per_test(1, TestResult::Failed));
         for (status, result) in
             [(0, TestResult::Failed), (0, TestResult::Error), (1, TestResult::Passed), (-9, TestResult::Passed), (2, TestResult::Skipped)]
@@ -285,8 +318,8 @@ mod tests {
             assert!(!per_test(status, result), "{status} {result:?}");
         }
         let stopped = Ran { exit_code: None, ..ran(0, "", "") };
-        assert!(!outcome(Runner::Pytest, &stopped, Ok(row(TestResult::Passed))).run().unwrap().per_test);
-        assert!(outcome(Runner::Pytest, &ran(5, "", ""), Ok(vec![])).run().unwrap().per_test, "no test at all is a result");
+        assert!(!outcome(Runner::Pytest, &stopped, Ok(told(row(TestResult::Passed)))).run().unwrap().per_test);
+        assert!(outcome(Runner::Pytest, &ran(5, "", ""), Ok(told(vec![]))).run().unwrap().per_test, "no test at all is a result");
     }
 
     #[test]

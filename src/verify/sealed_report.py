@@ -38,9 +38,9 @@ class Sealed:
         """Whether the tests of this file are asked for."""
         return self.only is None or os.path.realpath(str(path)) in self.only
 
-    def write(self, path, rows):
-        """Writes the rows (class, name, verdict, type of the exception, message, seconds), once."""
-        text = "".join(report(rows)).encode("utf-8")
+    def write(self, path, rows, altered):
+        """Writes what is altered of the runner, and the rows (class, name, verdict, type of the exception, message, seconds), once."""
+        text = (json.dumps(altered) + "\n" + "".join(report(rows))).encode("utf-8")
         key, self._key = self._key, None
         seal = b"" if key is None else hmac.new(key, text, "sha256").hexdigest().encode("ascii") + b"\n"
         with open(path, "wb") as file:

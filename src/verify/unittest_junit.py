@@ -20,9 +20,12 @@ import time  # noqa: E402
 import unittest  # noqa: E402
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import runner_watch  # noqa: E402
+import sealed_report  # noqa: E402
 from sealed_report import ERROR, FAILED, PASSED, SKIPPED, Sealed  # noqa: E402
 
 sys.modules.pop("sealed_report", None)
+sys.modules.pop("runner_watch", None)
 sys.path[:] = _project_path if _isolated else [os.getcwd(), *_project_path]
 
 __unittest = True  # leaves this file out of tracebacks
@@ -144,6 +147,8 @@ def is_wanted(test, sealed):
 
 def main(path, arguments):
     sealed = Sealed(os.path.dirname(path))
+    watch = runner_watch.Watch(sys.modules[__name__], sealed_report, runner_watch)
+    altered = watch.altered
 
     class Runner(unittest.TextTestRunner):
         resultclass = Result
@@ -151,8 +156,16 @@ def main(path, arguments):
         def run(self, test):
             if sealed.only is not None:
                 test = unittest.TestSuite([one for one in tests_of(test) if is_wanted(one, sealed)])
+            for one in (one for one in tests_of(test) if type(one).__name__ != "_FailedTest"):
+                watch.test(one.id(), one, getattr(one, "_testMethodName", "runTest"))
+            altered()
             result = super().run(test)
-            sealed.write(path, told(result.rows))
+            sealed.write(path, told(result.rows), altered())
+            return result
+
+        def _makeResult(self):
+            result = super()._makeResult()
+            watch.object("result", result)
             return result
 
     program = os.path.basename(sys.executable) + " -m unittest"

@@ -14,6 +14,7 @@ mod doctor_walls;
 mod faces;
 mod faults;
 mod fix;
+mod forged;
 mod github_app;
 mod guard;
 mod guard_cli;

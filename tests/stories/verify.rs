@@ -143,12 +143,16 @@ async fn a_report_that_explodes_is_no_result_even_under_our_seal() {
         why: String::new(),
         report: Report::Sealed,
     };
-    let sealed = |content: &str| run(format!("{content} | {PYTHON} -c \"{SEALER}\" /tmp/frognano-@frognano-run@"));
+    let raw = |content: &str| run(format!("{content} | {PYTHON} -c \"{SEALER}\" /tmp/frognano-@frognano-run@"));
+    let sealed = |content: &str| raw(&format!("{{ echo '[]'; {content}; }}"));
     let mut folder = Folder::with(&[]);
     let good = "echo '<testsuite tests=\"1\"><testcase name=\"a\"/></testsuite>'";
     let outcome = tested(&mut folder, &sealed(good)).await;
     assert_eq!(ran(&outcome).cases.len(), 1, "{outcome:?}");
     for command in [
+        raw(good),
+        raw(&format!("{{ echo '[1]'; {good}; }}")),
+        raw(&format!("{{ printf '['; yes '\"\",' | head -2000; echo '\"\"]'; {good}; }}").replace("head -2000", "head -2000 | tr -d '\\n'")),
         sealed("head -c 17000000 /dev/zero"),
         sealed("echo '<!DOCTYPE x><testsuite/>'"),
         sealed("printf '\\377\\376<\\0t\\0'"),
@@ -211,7 +215,20 @@ fn run_unittest(files: &[(&str, &str)], arguments: &[&str]) -> (Vec<(String, Tes
         .env_remove("PYTHONPATH")
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let output = python.output().unwrap();
-    let cases = fs::read(report).map(|bytes| junit::parse(&bytes).unwrap()).unwrap_or_default();
+    let cases = fs::read_to_string(report)
+        .map(|text| {
+            junit::parse(
+                text.split_once("\n")
+                    .map(|(first, rest)| {
+                        assert_eq!(first, "[]");
+                        rest
+                    })
+                    .unwrap()
+                    .as_bytes(),
+            )
+            .unwrap()
+        })
+        .unwrap_or_default();
     (cases.into_iter().map(|case| (case.name, case.result)).collect(), output)
 }
 

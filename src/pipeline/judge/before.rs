@@ -12,7 +12,7 @@ use super::room::Room;
 /// How often the tests run at base.
 const RUNS: usize = 2;
 /// Stands before the command of what is remembered: another number where the tests are run or read in another way.
-const MANNER: &str = "1";
+const MANNER: &str = "2";
 
 /// Runs the tests on base, unless a run before this one has done so.
 pub(in super::super) async fn tests_before(work: &mut Work<'_>, start: &Start, rules: &Rules) -> Result<(), Stop> {
