@@ -338,15 +338,7 @@ mod tests {
     #[test]
     fn behaviour_is_of_every_test_whatever_their_order() {
         let case = |name: &str, result| TestCase::new(name, result);
-        let run = |cases: Vec<TestCase>, per_test| TestRun {
-            exit_code: Some(0),
-            timed_out: false,
-            duration_ms: 1,
-            per_test,
-            cases,
-            output_tail: String::new(),
-            altered: Vec::new(),
-        };
+        let run = |cases: Vec<TestCase>, per_test| TestRun { exit_code: Some(0), per_test, cases, ..TestRun::default() };
         let (a, b) = (case("a", TestResult::Passed), case("b", TestResult::Failed));
         let one = behaviour(&run(vec![a.clone(), b.clone()], true));
         assert!(one.is_some() && one == behaviour(&run(vec![b, a.clone()], true)));

@@ -244,6 +244,25 @@ mod tests {
     }
 
     #[test]
+    fn what_the_patch_alters_of_its_judge_refuses_and_what_base_alters_does_not() {
+        let altered = |names: &[&str], result| {
+            let run = TestRun { per_test: true, cases: vec![TestCase::new("a", result)], ..TestRun::default() };
+            TestOutcome::Ran(TestRun { altered: names.iter().map(|name| (*name).to_owned()).collect(), ..run })
+        };
+        let judged = |before: &[&str], after: &[&[&str]]| {
+            let after = after.iter().map(|names| altered(names, Passed)).collect::<Vec<_>>();
+            let judged = super::super::judge_all(&[altered(before, Failed), altered(before, Failed)], &after);
+            (judged.proof, judged.refuses())
+        };
+        assert_eq!(judged(&["x"], &[&["x"]]), (Proof::Fixed, false));
+        assert_eq!(judged(&["x"], &[&[]]), (Proof::Fixed, false));
+        assert_eq!(judged(&[], &[&["x"]]), (Proof::Unproved, true));
+        assert_eq!(judged(&["x"], &[&["x"], &["x", "y"]]), (Proof::Unproved, true), "in any run");
+        let clean = judge(Some(&altered(&[], Passed)), &altered(&[], Failed));
+        assert_eq!(judge_changed_tests(clean.clone(), &altered(&[], Passed), &altered(&["x"], Passed)), clean);
+    }
+
+    #[test]
     fn a_changed_expectation_is_a_flag_only_where_its_new_form_passes() {
         let before = cases(&[("a", Passed), ("b", Passed), ("c", Failed)]);
         let clean = || judge(Some(&before), &cases(&[("a", Failed), ("b", Passed), ("c", Passed)]));

@@ -46,6 +46,7 @@ class Recorder:
         self.sealed = sealed
         self.rows = {}
         self.watch = watch
+        self.altered = watch.altered
         self.watch.object("recorder", self)
 
     if int(pytest.__version__.split(".")[0]) >= 7:
@@ -87,6 +88,7 @@ class Recorder:
             if hasattr(item, "obj"):
                 self.watch.test(item.nodeid, item, "obj")
             self.watch.object(item.nodeid, item)
+        self.altered()
 
     def row(self, report):
         return self.rows.setdefault(names(report.nodeid), Row())
@@ -104,7 +106,7 @@ class Recorder:
     def pytest_sessionfinish(self, session):
         rows = [name + row.told() for name, row in self.rows.items()]
         later = [plugin for plugin in deciding(session.config) if not any(plugin is known for known in self.plugins)]
-        altered = self.watch.altered() + ["plugin " + type(plugin).__name__ for plugin in later if not is_conftest(plugin)]
+        altered = self.altered() + ["plugin " + type(plugin).__name__ for plugin in later if not is_conftest(plugin)]
         self.sealed.write(os.path.join(_folder, "report"), rows, altered)
 
 

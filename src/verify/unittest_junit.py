@@ -148,6 +148,7 @@ def is_wanted(test, sealed):
 def main(path, arguments):
     sealed = Sealed(os.path.dirname(path))
     watch = runner_watch.Watch(sys.modules[__name__], sealed_report, runner_watch)
+    altered = watch.altered
 
     class Runner(unittest.TextTestRunner):
         resultclass = Result
@@ -157,8 +158,9 @@ def main(path, arguments):
                 test = unittest.TestSuite([one for one in tests_of(test) if is_wanted(one, sealed)])
             for one in (one for one in tests_of(test) if type(one).__name__ != "_FailedTest"):
                 watch.test(one.id(), one, getattr(one, "_testMethodName", "runTest"))
+            altered()
             result = super().run(test)
-            sealed.write(path, told(result.rows), watch.altered())
+            sealed.write(path, told(result.rows), altered())
             return result
 
         def _makeResult(self):

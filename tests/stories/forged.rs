@@ -21,7 +21,12 @@ const BENT: &[&str] = &[
     "for k in kinds:\n    if k.__name__ == 'Row':\n        k.verdict = lambda self: 'passed'\n    if k.__name__ == 'TextTestResult':\n        k.wasSuccessful = lambda self: True\n",
     "exec('\\n'.join(reversed('enoN :k**,a* adbmal = lauqEtressa.esaCtseT.tsettinu;tsettinu tropmi'[::-1].split('@'))))\n",
     "import builtins\nclass Quiet(Exception):\n    pass\nvars(builtins).update({'Assertion' + 'Error': Quiet})\n",
+    "for k in kinds:\n    if k.__name__ == 'Watch':\n        k.altered = lambda self: []\n    if k.__name__ == 'TestCase':\n        k._callTestMethod = lambda self, method: None\n",
+    "def bend(k, real, seen):\n    def once(self, method):\n        seen.append(method)\n        if len(seen) == 2:\n            k._callTestMethod = real\n    k._callTestMethod = once\n\n\nfor k in kinds:\n    if k.__name__ == 'TestCase':\n        bend(k, k._callTestMethod, [])\n",
 ];
+
+/// A number that equals every other.
+const ANY_NUMBER: &str = "class Meta(type):\n    def __new__(mcls, name, bases, names):\n        names['__' + 'eq__'] = lambda a, b: True\n        return super().__new__(mcls, name, bases, names)\n\n\nclass Number(float, metaclass=Meta):\n    pass\n\n\ndef add(a, b):\n    return Number(a - b)\n\n\ndef twice(a):\n    return Number(0)\n";
 
 /// Bends what is there only when the tests run: the functions of the tests themselves.
 const TESTS_REPLACED: &str = "import sys\n\n\ndef relax():\n    for module in tuple(sys.modules.copy().values()):\n        for kind in list(vars(module).values()):\n            for name in dir(kind) if isinstance(kind, type) and module.__name__.endswith('old') else ():\n                if name.endswith('_twice'):\n                    setattr(kind, name, lambda self: None)\n\n\ndef add(a, b):\n    relax()\n    return 5\n\n\ndef twice(a):\n    return 0\n";
@@ -48,7 +53,7 @@ fn is_told(report: &Value) -> bool {
 fn whoever_bends_unittest_while_it_runs_is_refused() {
     let bent = BENT.iter().map(|bent| format!("{KINDS}\n{bent}{WORSE}"));
     let mut by_the_runs = 0;
-    for source in bent.chain([TESTS_REPLACED.to_owned()]) {
+    for source in bent.chain([TESTS_REPLACED.to_owned(), ANY_NUMBER.to_owned()]) {
         let (status, report) = judged(&source, TEST, &[]);
         assert_eq!(status, 4, "{source}\n{report:#}");
         assert!(is_told(&report), "{source}\n{report:#}");
