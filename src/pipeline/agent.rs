@@ -315,12 +315,14 @@ pub(super) async fn keep_candidate(work: &mut Work<'_>, base: &Start, commit: &O
     work.report.patch_sha256 = Some(hex::encode(Sha256::digest(&diff)));
     work.report.files = base.mirror.line_counts(&base.base, commit).await?;
     let file = work.folder().await?.join("patch.diff");
+    let is_the_same_patch = tokio::fs::read(&file).await.is_ok_and(|kept| kept == diff);
+    if work.checkpoint.candidate.as_ref() != Some(commit) && !is_the_same_patch {
+        // What an earlier run's tests said is about another patch; that is written down before the file speaks of this one.
+        work.checkpoint.tests_after = None;
+        work.keep().await?;
+    }
     tokio::fs::write(&file, &diff).await.map_err(|error| Stop::disk(&file, &error))?;
     changes::put_into_trajectory(&work.folder().await?, &diff).await?;
-    if work.checkpoint.candidate.as_ref() != Some(commit) {
-        // What an earlier run's tests said is about another patch.
-        work.checkpoint.tests_after = None;
-    }
     work.checkpoint.candidate = Some(commit.clone());
     work.finish_stage();
     work.keep().await

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use frognano_bot::domain::{BlobMode, TestResult, TestRun};
 use frognano_bot::sandbox::local::{Local, Settings};
 use frognano_bot::sandbox::{Command, Entry, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile};
-use frognano_bot::verify::{Proof, Report, Runner, TestCommand, TestOutcome, judge, junit, run_tests};
+use frognano_bot::verify::{Proof, Report, Runner, TestCommand, TestOutcome, believed, judge, junit, run_tests};
 
 const PYTHON: &str = "/usr/bin/python3";
 const RUNNER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/verify/unittest_junit.py");
@@ -161,12 +161,16 @@ async fn a_report_that_explodes_is_no_result_even_under_our_seal() {
         run(format!("{good} > /tmp/frognano-@frognano-run@/report")),
         run(sealed(good).script + "; echo ' ' >> /tmp/frognano-@frognano-run@/report"),
         run("truncate -s 1G /tmp/frognano-@frognano-run@/report".to_owned()),
-        run(sealed(good).script + "; exit 1"),
+        run(sealed(good).script + "; exit 3"),
     ] {
         let outcome = tested(&mut folder, &command).await;
         assert_eq!((ran(&outcome).per_test, ran(&outcome).cases.len()), (false, 0), "{}", command.script);
         assert!(ran(&outcome).output_tail.contains("[no result for each test: "), "{}", command.script);
     }
+    let bad_end = tested(&mut folder, &run(sealed(good).script + "; exit 1")).await;
+    let on_the_patch = |before: &TestOutcome| believed(std::slice::from_ref(before), ran(&bad_end).clone());
+    assert_eq!(on_the_patch(&bad_end), *ran(&bad_end), "base ends so, too");
+    assert!(!on_the_patch(&outcome).per_test && on_the_patch(&outcome).cases.is_empty(), "only the patch ends so");
 }
 
 #[tokio::test]
