@@ -43,11 +43,13 @@ if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
   FROGNANO_TEST_POSTGRES_URL=$(tests/postgres/up "$postgres")
   export FROGNANO_TEST_POSTGRES_URL
 fi
-# By themselves: a model that computes would disturb the stories that measure time.
-step "tests";   env -u FROGNANO_TEST_LLAMA cargo test --locked "$@"
+step "tests"; cargo test --locked --lib --bins
+# By themselves: these measure time. A model that computes would disturb them, and the rest waits more than it works.
+step "stories of the tools"; cargo test --locked --test stories -- tools::
+step "stories"; env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- --skip tools:: --test-threads=$((2 * $(nproc)))
 step "stories of the whole service, with PostgreSQL in place of SQLite"
 FROGNANO_TEST_DATABASE=postgres env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- \
-  main_job:: crashes:: nothing_missed:: nothing_twice::
+  --test-threads=$((2 * $(nproc))) main_job:: crashes:: nothing_missed:: nothing_twice::
 if [ -n "${FROGNANO_TEST_LLAMA:-}" ]; then
   step "stories of a real model"; cargo test --locked --test stories llama::
 fi

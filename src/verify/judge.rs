@@ -110,14 +110,18 @@ pub fn demand(mut judgement: Judgement, open_with: &[Proof]) -> Judgement {
     judgement
 }
 
-/// Weighs a regression again where the patch changed tests: `patched` ran with the patch's own tests ([`super::restore::with_own_tests`]).
+/// Weighs the clean room again where the patch changed tests: `patched` ran with the patch's own tests ([`super::restore::with_own_tests`]).
 ///
 /// A rightly changed expectation is red in the clean room and passes there. Only a person can tell it from a bent one, so it ends as a flag that
-/// names the tests, with nothing proved. A test that is gone, skipped or still red stays a regression, and so does everything else.
+/// names the tests, with nothing proved; so does a test that was red at base, stays red in the clean room, and is green or gone as the patch has it.
+/// A test that passed at base and is gone, skipped or still red with the patch's own tests stays a regression, and so does everything else.
 #[must_use]
 pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
     let regressed = clean.is_a_regression();
     let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
+    if !clean.refuses() && is.per_test {
+        return with_red_tests_that_vanish(clean, is);
+    }
     if !regressed
         || !is.per_test
         || is.timed_out
@@ -130,6 +134,22 @@ pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &Tes
         format!("tests that passed at base pass only as the patch changed them; their old form does not: {}", listed(&comparison.broken));
     let evidence = Evidence { changed_expectations: comparison.broken.clone(), ..clean.evidence.clone() };
     Judgement { findings: vec![finding("tests-changed-expectation", Severity::Flag, why)], proof: Proof::Unproved, evidence, ..clean }
+}
+
+/// Takes the proof of a patch that turns tests green, or out of sight, by changing them alone.
+fn with_red_tests_that_vanish(mut clean: Judgement, own: &TestRun) -> Judgement {
+    let is_red =
+        |name: &String| own.cases.iter().any(|case| case.name == *name && !matches!(case.result, TestResult::Passed | TestResult::Skipped));
+    let still_failing = clean.comparison.iter().flat_map(|comparison| &comparison.still_failing);
+    let vanished = still_failing.filter(|name| !is_red(name)).cloned().collect::<Vec<_>>();
+    if !vanished.is_empty() {
+        let why =
+            format!("tests that fail at base and on the patch are green or gone only as the patch changed them: {}", listed(&vanished));
+        clean.findings.push(finding("tests-changed-expectation", Severity::Flag, why));
+        clean.proof = Proof::Unproved;
+        clean.evidence.changed_expectations = vanished;
+    }
+    clean
 }
 
 fn has_result(run: &TestRun) -> bool {
@@ -260,6 +280,27 @@ mod tests {
         assert_eq!(judged(&["x"], &[&["x"], &["x", "y"]]), (Proof::Unproved, true), "in any run");
         let clean = judge(Some(&altered(&[], Passed)), &altered(&[], Failed));
         assert_eq!(judge_changed_tests(clean.clone(), &altered(&[], Passed), &altered(&["x"], Passed)), clean);
+    }
+
+    #[test]
+    fn a_red_test_that_is_green_or_gone_only_as_the_patch_has_it_takes_the_proof() {
+        let before = cases(&[("a", Failed), ("b", Passed), ("c", Failed)]);
+        for (own, bent) in [
+            (cases(&[("a", Passed), ("b", Passed), ("c", Passed)]), &["c"][..]),
+            (cases(&[("a", Passed), ("b", Passed)]), &["c"]),
+            (cases(&[("a", Passed), ("b", Passed), ("c", Skipped)]), &["c"]),
+            (cases(&[("a", Passed), ("b", Passed), ("c", Failed)]), &[]),
+            (missing(), &[]),
+            (status(Some(0)), &[]),
+        ] {
+            let clean = judge(Some(&before), &cases(&[("a", Passed), ("b", Passed), ("c", Error)]));
+            assert_eq!(clean.proof, Proof::Fixed);
+            let judged = judge_changed_tests(clean, &before, &own);
+            assert_eq!(judged.evidence.changed_expectations, bent, "{own:?}");
+            let expected =
+                if bent.is_empty() { (Proof::Fixed, vec![], false) } else { (Proof::Unproved, vec!["tests-changed-expectation"], false) };
+            assert_eq!(said(&judged), expected, "{own:?}");
+        }
     }
 
     #[test]

@@ -187,9 +187,11 @@ fn tell_of_bad_ends(work: &mut Work<'_>) {
     proof::note(work, &what);
 }
 
-/// Where tests are broken and the patch changed tests: runs them once more as the patch has them.
+/// Where tests are red and the patch changed tests: runs them once more as the patch has them.
 async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>, changed: &[ChangedFile]) -> Result<(), Stop> {
-    let may_explain = !work.report.tests.restored.is_empty() && verify::judge_all(&at_base(work), &on_the_patch(work)).is_a_regression();
+    let clean = verify::judge_all(&at_base(work), &on_the_patch(work));
+    let is_red = clean.is_a_regression() || clean.comparison.is_some_and(|comparison| !comparison.still_failing.is_empty());
+    let may_explain = !work.report.tests.restored.is_empty() && is_red;
     if may_explain && work.checkpoint.judging.own_tests.is_none() {
         let own = with_own_tests(changed);
         let room = Room { name: "own-tests", changed: &own, ..*room };
