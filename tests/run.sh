@@ -44,9 +44,9 @@ if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
   export FROGNANO_TEST_POSTGRES_URL
 fi
 step "tests"; cargo test --locked --lib --bins
-# By themselves: these measure time. A model that computes would disturb them, and the rest waits more than it works.
-step "stories of the tools"; cargo test --locked --test stories -- tools::
-step "stories"; env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- --skip tools:: --test-threads=$((2 * $(nproc)))
+# By themselves: these measure time, or copy a program and start the copy. The rest waits more than it works.
+step "stories of the tools and the sandbox"; cargo test --locked --test stories -- --test-threads=1 tools:: sandbox::
+step "stories"; env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- --skip tools:: --skip sandbox:: --test-threads=$((2 * $(nproc)))
 step "stories of the whole service, with PostgreSQL in place of SQLite"
 FROGNANO_TEST_DATABASE=postgres env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- \
   --test-threads=$((2 * $(nproc))) main_job:: crashes:: nothing_missed:: nothing_twice::
