@@ -144,6 +144,15 @@ impl Store {
         Ok(transaction)
     }
 
+    /// A transaction that runs beside others of its kind, and beside none that is [`Self::alone`].
+    async fn beside(&self, kind: Alone) -> Result<sqlx::Transaction<'_, sqlx::Any>, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        if self.is_shared {
+            sqlx::query("select pg_advisory_xact_lock_shared($1)").bind(kind as i64).execute(&mut *transaction).await?;
+        }
+        Ok(transaction)
+    }
+
     /// Ends a query that chooses one row to take: where workers choose at the same time, each gets another.
     const fn one_each(&self) -> &'static str {
         if self.is_shared { " for update skip locked" } else { "" }

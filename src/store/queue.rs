@@ -72,6 +72,8 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 const LEASE_IS_OVER: &str = "j.state = 'running' and j.lease_until_ms < $4";
 const WAITS: &str = "j.state = 'queued' and j.not_before_ms <= $4";
+const FOR_AN_ANSWER: &str = "j.episode is null";
+const NOT_HELD: &str = "not exists (select 1 from switches where name = 'pause')";
 const WITHIN_THE_LIMITS: &str = "\
     ($6 = 0 or (select count(*) from jobs r where r.state = 'running') < $6) \
     and ($7 = 0 or (select count(*) from jobs r where r.state = 'running' and r.forge = j.forge) < $7) \
@@ -89,27 +91,12 @@ impl Store {
         self.priorities.iter().find(|line| line.is_for(&repo.path)).map_or(0, |line| line.priority)
     }
 
-    /// Takes the next job without any limit.
+    /// Takes the next job: first one whose worker let its lease run out, then the one whose turn it is. While somebody holds the queue, only jobs
+    /// that nobody has looked at yet ([`Which::New`]) are given, for their first answer.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn claim(
-        &self,
-        which: Which,
-        owner: &str,
-        lease_ms: i64,
-        clock: &dyn Clock,
-        ids: &dyn Ids,
-    ) -> Result<Option<Claimed>, StoreError> {
-        self.claim_within(&QueueLimits::default(), which, owner, lease_ms, clock, ids).await
-    }
-
-    /// Takes the next job: first one whose worker let its lease run out, then the one whose turn it is. Those that only get their first answer
-    /// ([`Which::New`]) count for no limit and begin nothing.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub async fn claim_within(
         &self,
         limits: &QueueLimits,
         which: Which,
@@ -119,15 +106,15 @@ impl Store {
         ids: &dyn Ids,
     ) -> Result<Option<Claimed>, StoreError> {
         let now = self.lease_time(clock).await?;
-        let limits = if which == Which::New { &QueueLimits::default() } else { limits };
         for (due, order) in [(LEASE_IS_OVER, "j.queued_ms, j.id"), (WAITS, "j.priority desc, j.turn, j.queued_ms, j.id")] {
-            let mut transaction = if limits.is_any() { self.alone(Alone::Claims).await? } else { self.pool.begin().await? };
+            let mut transaction = if limits.is_any() { self.alone(Alone::Claims).await? } else { self.beside(Alone::Claims).await? };
             let row = sqlx::query(sqlx::AssertSqlSafe(format!(
                 "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
                  run = coalesce(run, $3), started_ms = case when $5 = 1 then coalesce(started_ms, $4) else started_ms end \
-                 where id = (select j.id from jobs j where {due} and (j.episode is null or $5 = 1) and {limited} \
+                 where id = (select j.id from jobs j where {due} and {may_begin} and {limited} \
                  order by {order} limit 1{one_each}) and {still_due} \
                  returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
+                may_begin = if which == Which::New { FOR_AN_ANSWER } else { NOT_HELD },
                 limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 >= 0" },
                 one_each = self.one_each(),
                 still_due = due.replace("j.", ""),
@@ -159,12 +146,9 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn pause(&self, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
-        sqlx::query("insert into switches (name, by_whom, why, on_ms) values ('pause', $1, $2, $3) on conflict (name) do nothing")
-            .bind(plain(by))
-            .bind(plain(why))
-            .bind(clock.now_ms())
-            .execute(&self.pool)
-            .await?;
+        let mut transaction = self.pool.begin().await?;
+        hold(&mut transaction, by, why, clock).await?;
+        transaction.commit().await?;
         Ok(())
     }
 
@@ -185,21 +169,34 @@ impl Store {
         row.map(|row| Ok(Paused { by: row.try_get("by_whom")?, why: row.try_get("why")?, on_ms: row.try_get("on_ms")? })).transpose()
     }
 
-    /// Holds the queue and asks for the end of every run that goes on, on whatever worker; how many were asked.
+    /// Holds the queue and asks for the end of every run that goes on, on whatever worker; how many were asked. No claim comes between the two:
+    /// what is given before is asked to end, and after it nothing is given.
     ///
     /// # Errors
-    /// When the database fails.
+    /// When the database fails; then nothing was done.
     pub async fn kill(&self, by: &str, why: &str, clock: &dyn Clock) -> Result<u64, StoreError> {
-        self.pause(by, why, clock).await?;
-        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-        let cancel = Cancel { why: format!("{by} stopped all runs{why}"), quiet: false, at_ms: clock.now_ms() };
+        let because = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let cancel = Cancel { why: format!("{by} stopped all runs{because}"), quiet: false, at_ms: clock.now_ms() };
         let text = serde_json::to_string(&cancel).map_err(|error| StoreError::Failed(error.to_string()))?;
+        let mut transaction = self.alone(Alone::Claims).await?;
+        hold(&mut transaction, by, why, clock).await?;
         let asked = sqlx::query("update jobs set cancel_asked = $1 where state = 'running' and cancel_asked is null")
             .bind(text)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await?;
+        transaction.commit().await?;
         Ok(asked.rows_affected())
     }
+}
+
+async fn hold(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
+    sqlx::query("insert into switches (name, by_whom, why, on_ms) values ('pause', $1, $2, $3) on conflict (name) do nothing")
+        .bind(plain(by))
+        .bind(plain(why))
+        .bind(clock.now_ms())
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ async fn claims(database: &Database) {
                     let owner = format!("worker {worker}");
                     let claimed = loop {
                         let limits = QueueLimits::default();
-                        let claimed = store.claim_within(&limits, Which::Any, &owner, 600_000, &SystemClock, &TimeIds).await.unwrap();
+                        let claimed = store.claim(&limits, Which::Any, &owner, 600_000, &SystemClock, &TimeIds).await.unwrap();
                         if let Some(claimed) = claimed {
                             break claimed;
                         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, TestCase, TestResult, TestRun, Trigger, Verb};
-use frognano_bot::store::{BaselineOf, NewDelivery, Store, Which};
+use frognano_bot::store::{BaselineOf, NewDelivery, QueueLimits, Store, Which};
 
 use crate::databases::Database;
 
@@ -52,7 +52,7 @@ async fn a_baseline_of_any_command_is_found_again_by_exactly_that_command() {
 async fn propose(store: &Store, repo: &RepoRef, number: i64, clock: &Shown) -> String {
     let delivery = format!("d{number}");
     take_in(store, &delivery, &event(repo, number, Verb::Start, false), clock).await;
-    let claimed = store.claim(Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap().unwrap();
+    let claimed = store.claim(&QueueLimits::default(), Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap().unwrap();
     store.finish(&claimed, &Outcome::Proposed { url: "u".to_owned() }, "{}", clock, &TimeIds).await.unwrap();
     claimed.run.0
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use frognano_bot::app::TimeIds;
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Event, Outcome, RepoRef, SystemClock, Trigger, Verb};
-use frognano_bot::store::{Claimed, Intake, NewDelivery, Store, StoreError, Which};
+use frognano_bot::store::{Claimed, Intake, NewDelivery, QueueLimits, Store, StoreError, Which};
 use frognano_bot::worker::Ended;
 
 use crate::commands::by_another_hook;
@@ -74,7 +74,7 @@ async fn work(store: &Store, labels: &Labels, claimed: &Claimed, proposed: &mut 
 }
 
 async fn claim(store: &Store) -> Option<Claimed> {
-    store.claim(Which::Any, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap()
+    store.claim(&QueueLimits::default(), Which::Any, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap()
 }
 
 #[tokio::test]

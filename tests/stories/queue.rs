@@ -54,7 +54,7 @@ async fn fill(store: &Store, jobs: i64) {
 }
 
 async fn claim(store: &Store, owner: &str, clock: &dyn Clock) -> Option<Claimed> {
-    store.claim(Which::Any, owner, 60_000, clock, &TimeIds).await.unwrap()
+    store.claim(&QueueLimits::default(), Which::Any, owner, 60_000, clock, &TimeIds).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -184,7 +184,7 @@ async fn ask_for(store: &Store, repository: &str, jobs: std::ops::RangeInclusive
 }
 
 async fn within(store: &Store, limits: &QueueLimits, clock: &dyn Clock) -> Option<Claimed> {
-    store.claim_within(limits, Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap()
+    store.claim(limits, Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap()
 }
 
 async fn end(store: &Store, claimed: &Claimed) {
@@ -271,7 +271,8 @@ async fn one_persons_runs_leave_room_for_others() {
         ask_for(&store, "b", 1..=1).await;
         // Their labels were answered: it is known who asked.
         for by in ["ada", "ada", "ada", "bob"] {
-            let claimed = store.claim(Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap().unwrap();
+            let claimed =
+                store.claim(&QueueLimits::default(), Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap().unwrap();
             let by = if claimed.repo.id == "b" { "bob" } else { by.trim_start_matches("bob") };
             let by = if by.is_empty() { "ada" } else { by };
             store.name_episode(&claimed.lease, &format!("{}-{}", claimed.repo.id, claimed.issue), by).await.unwrap();
@@ -329,6 +330,47 @@ async fn workers_that_claim_at_once_never_exceed_a_limit() {
             all += hand.await.unwrap();
         }
         assert_eq!(all, 4);
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_claim_comes_between_holding_the_queue_and_stopping_what_runs() {
+    for database in Database::each() {
+        let store = database.open().await;
+        fill(&store, 200).await;
+        let began = Arc::new(tokio::sync::Barrier::new(9));
+        let hands = (0..8).map(|hand| {
+            let (store, began) = (store.clone(), began.clone());
+            tokio::spawn(async move {
+                began.wait().await;
+                let mut mine = Vec::new();
+                while let Some(claimed) = claim(&store, &format!("worker {hand}"), &SystemClock).await {
+                    mine.push(claimed.lease);
+                }
+                mine
+            })
+        });
+        let hands = hands.collect::<Vec<_>>();
+        began.wait().await;
+        let mut claimed = 0;
+        while claimed < 20 {
+            claimed = store.summary().await.unwrap().running;
+        }
+        let asked = store.kill("ada", "", &SystemClock).await.unwrap();
+        let mut leases = Vec::new();
+        for hand in hands {
+            leases.extend(hand.await.unwrap());
+        }
+        assert!(leases.len() < 200, "the queue was held in time");
+        assert_eq!(usize::try_from(asked).unwrap(), leases.len());
+        for lease in &leases {
+            assert!(store.cancel_asked(lease).await.unwrap().0.is_some());
+        }
+        let new = store.claim(&QueueLimits::default(), Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap();
+        assert!(new.is_some(), "a label gets its answer all the same");
+        store.resume().await.unwrap();
+        assert!(claim(&store, "worker", &SystemClock).await.is_some());
         store.close().await;
     }
 }
