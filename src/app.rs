@@ -2,6 +2,8 @@
 
 pub mod doctor;
 mod door;
+mod forges;
+mod settings;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,24 +11,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub use door::{DoorOnly, build_door};
+pub use settings::limits;
+pub(crate) use settings::model_settings;
 
-use crate::config::{self, Access, Config, File, Forge as ForgeEntry, ForgeKind, ForgeSecrets};
+use forges::{Forges, all_forges, forge, learn_accounts};
+use settings::{database, model_endpoint, preset, priorities, queue_limits, rules, verify_rules};
+
+use crate::config::{Config, File};
 use crate::domain::{Clock, Ids, SystemClock};
-use crate::forge::{Ears, Forge, Inbound, OwnAccounts, gitea, github, gitlab};
+use crate::forge::{Forge, Inbound, OwnAccounts};
 use crate::git::{Git, Mirrors, which};
-use crate::guard::Limits;
-use crate::leaf::{Preset, Tokenizer};
-use crate::model::{self, Client, Endpoint, Model};
+use crate::model::{Client, Model};
 use crate::pipeline::{self, Parts};
 use crate::sandbox::{Sandboxes, Target, local};
-use crate::store::{Priority, QueueLimits, Store};
+use crate::store::Store;
 use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
 
@@ -131,30 +136,6 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     })
 }
 
-/// The configured forges, made.
-struct Forges {
-    inbound: HashMap<String, Arc<dyn Inbound>>,
-    hands: HashMap<String, Arc<dyn Forge>>,
-    accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>,
-    complaints: Vec<String>,
-}
-
-fn all_forges(config: &Config, clock: &Arc<dyn Clock>) -> Forges {
-    let mut made = Forges { inbound: HashMap::new(), hands: HashMap::new(), accounts: Vec::new(), complaints: Vec::new() };
-    for (entry, secrets) in config.file.forges.iter().zip(&config.forges) {
-        let myself = OwnAccounts::default();
-        match forge(entry, secrets, &config.file.service.label, &myself, clock) {
-            Ok((ears, hands)) => {
-                made.inbound.insert(entry.name.clone(), ears);
-                made.accounts.push((entry.name.clone(), hands.clone(), myself));
-                made.hands.insert(entry.name.clone(), hands);
-            }
-            Err(why) => made.complaints.push(format!("[[forge]] {:?}: {why}", entry.name)),
-        }
-    }
-    made
-}
-
 fn door(
     config: &Config,
     inbound: HashMap<String, Arc<dyn Inbound>>,
@@ -186,12 +167,6 @@ fn owner(file: &File) -> String {
     let (service, host) = (&file.service, std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default());
     let data = std::path::absolute(&service.data).unwrap_or_else(|_| service.data.clone());
     format!("{} on {} in {}", service.worker, host.trim(), data.display())
-}
-
-fn learn_accounts(accounts: Vec<(String, Arc<dyn Forge>, OwnAccounts)>, stop: &CancellationToken) {
-    for (name, forge, myself) in accounts {
-        tokio::spawn(stop.clone().run_until_cancelled_owned(learn_account(name, forge, myself)));
-    }
 }
 
 impl Service {
@@ -274,35 +249,6 @@ pub async fn assemble(
     Ok(Parts { mirrors, sandboxes, model, clock, baselines: None, settings })
 }
 
-/// The database's address, with its password in it.
-fn database(file: &File, password: Option<&SecretString>) -> Result<SecretString, String> {
-    let Some(address) = &file.service.database else {
-        return Ok(format!("sqlite://{}", file.service.data.join("frognano.sqlite").display()).into());
-    };
-    let Some(password) = password else { return Ok(address.clone().into()) };
-    let mut url = Url::parse(address).map_err(|error| format!("[service] database: {error}"))?;
-    url.set_password(Some(password.expose_secret()))
-        .map_err(|()| "[service] database: names no server to give the password to".to_owned())?;
-    Ok(String::from(url).into())
-}
-
-fn queue_limits(file: &File) -> QueueLimits {
-    let queue = &file.queue;
-    QueueLimits {
-        in_all: queue.in_all.into(),
-        per_forge: queue.per_forge.into(),
-        per_repository: queue.per_repository.into(),
-        per_person: queue.per_person.into(),
-        daily_per_repository: queue.daily_per_repository.into(),
-        daily_per_person: queue.daily_per_person.into(),
-    }
-}
-
-fn priorities(file: &File) -> Vec<Priority> {
-    let line = |line: &config::Priority| Priority { repositories: line.repositories.clone(), priority: line.level.into() };
-    file.queue.priority.iter().map(line).collect()
-}
-
 /// Opens the database of a configuration, for a look or a word beside the service.
 ///
 /// # Errors
@@ -310,65 +256,6 @@ fn priorities(file: &File) -> Vec<Priority> {
 pub async fn open_store(config: &Config) -> Result<Store, String> {
     let address = database(&config.file, config.database_password.as_ref())?;
     Store::open(address.expose_secret()).await.map_err(|error| format!("[service] database: {error}"))
-}
-
-fn rules(forge: &ForgeEntry) -> pipeline::ForgeRules {
-    pipeline::ForgeRules {
-        allowed_users: forge.allowed_users.clone(),
-        allowed_teams: forge.allowed_teams.clone(),
-        reviewers: forge.reviewers.clone(),
-        human_review_teams: forge.human_review_teams.clone(),
-        draft_fallback: forge.draft_fallback,
-    }
-}
-
-fn preset(file: &File) -> Result<Preset, Vec<String>> {
-    let run = &file.run;
-    let tokenizer = file.model.tokenizer.as_deref().map(Tokenizer::load).transpose();
-    Ok(Preset {
-        max_steps: run.max_steps,
-        max_time: Duration::from_secs(run.max_seconds),
-        max_tokens_per_turn: run.max_tokens_per_turn,
-        max_context_tokens: run.max_context,
-        retry_cut_turns: run.retry_cut_turns,
-        stuck_after: run.stuck_after,
-        tokenizer: tokenizer.map_err(|why| vec![format!("[model] tokenizer: {why}")])?,
-    })
-}
-
-fn verify_rules(file: &File) -> pipeline::VerifyRules {
-    pipeline::VerifyRules {
-        open_with: file.verify.open_with.clone(),
-        hunks: file.verify.hunks,
-        time: Duration::from_secs(file.verify.proof_seconds),
-    }
-}
-
-/// What a patch may do by a configuration.
-#[must_use]
-pub fn limits(file: &File) -> Limits {
-    let mut limits = Limits::default();
-    limits.protected.extend(file.guard.protected.iter().cloned());
-    limits.max_files = file.guard.max_files.unwrap_or(limits.max_files);
-    limits.max_lines = file.guard.max_lines.unwrap_or(limits.max_lines);
-    limits
-}
-
-fn model_endpoint(config: &Config) -> Endpoint {
-    let model = &config.file.model;
-    Endpoint::Http { base_url: model.url.to_string(), api_key: config.model_key.clone(), ca_bundle: model.ca_file.clone() }
-}
-
-/// What the model is asked with, as configured.
-pub(crate) fn model_settings(file: &File) -> model::Settings {
-    model::Settings {
-        name: file.model.name.clone(),
-        temperature: file.run.temperature,
-        retries: file.model.retries,
-        parse_tool_calls: file.model.parse_tool_calls,
-        request_timeout: Duration::from_secs(file.model.request_seconds),
-        ..model::Settings::default()
-    }
 }
 
 /// Where PostgreSQL listens when nothing else is said.
@@ -431,59 +318,6 @@ pub fn sandboxes(file: &File, data: &Path, targets: Vec<Target>) -> Result<local
 fn beside_this_program() -> PathBuf {
     let here = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
     here.join("frognano-tools")
-}
-
-type EarsAndHands = (Arc<dyn Inbound>, Arc<dyn Forge>);
-
-fn forge(
-    entry: &ForgeEntry,
-    secrets: &ForgeSecrets,
-    label: &str,
-    myself: &OwnAccounts,
-    clock: &Arc<dyn Clock>,
-) -> Result<EarsAndHands, String> {
-    let settings = crate::forge::Settings {
-        name: entry.name.clone(),
-        api_base: entry.api_base(),
-        git_base: entry.service_url().clone(),
-        web_base: entry.internal_url.as_ref().map(|_| entry.url.clone()),
-        token: match &secrets.access {
-            Access::Token(token) => token.clone(),
-            Access::App { .. } => secrecy::SecretString::default(),
-        },
-        ca_bundle: read_ca(entry.ca_file.as_deref())?,
-        ca_file: entry.ca_file.as_deref().map(std::path::absolute).transpose().map_err(|error| error.to_string())?,
-        write_spacing: entry.write_spacing(),
-        pause: Arc::new(crate::forge::Sleep),
-        clock: clock.clone(),
-    };
-    let ears = Ears { kind: entry.kind, name: entry.name.clone(), label: label.to_owned(), myself: myself.clone() };
-    let ears = ears.believing(secrets.webhook.clone(), gitlab::Age::Fresh(clock.clone()))?;
-    let hands: Arc<dyn Forge> = match entry.kind {
-        ForgeKind::Github => Arc::new(match &secrets.access {
-            Access::Token(_) => github::Client::new(settings)?,
-            Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
-        }),
-        ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
-        ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
-    };
-    Ok((ears, hands))
-}
-
-/// Asks a forge until it answers which account our token belongs to: what that account does is not heard.
-async fn learn_account(name: String, forge: Arc<dyn Forge>, myself: OwnAccounts) {
-    const BETWEEN_TRIES: Duration = Duration::from_secs(60);
-    loop {
-        match forge.myself().await {
-            Ok(account) => return myself.learn(account),
-            Err(error) => tracing::warn!(forge = name, %error, "our own account is not known yet"),
-        }
-        tokio::time::sleep(BETWEEN_TRIES).await;
-    }
-}
-
-fn read_ca(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
-    file.map(|file| std::fs::read(file).map_err(|error| format!("{}: can't be read: {error}", file.display()))).transpose()
 }
 
 /// One service a data folder: two would take each other's jobs for those of a dead worker.
