@@ -38,12 +38,12 @@ if [ -z "${FROGNANO_TEST_PYTEST:-}" ]; then
   fi
 fi
 if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
-  postgres=$(mktemp -d /tmp/frognano-postgres.XXXXXX)
+  postgres=$(mktemp -d)
   trap 'tests/postgres/down "$postgres"' EXIT
   FROGNANO_TEST_POSTGRES_URL=$(tests/postgres/up "$postgres")
   export FROGNANO_TEST_POSTGRES_URL
 fi
-step "tests"; cargo test --locked --lib --bins
+step "tests"; cargo test --locked --lib --bins; cargo test --locked --doc
 # By themselves: these measure time, or copy a program and start the copy. The rest waits more than it works.
 step "stories of the tools and the sandbox"; cargo test --locked --test stories -- --test-threads=1 tools:: sandbox::
 step "stories"; env -u FROGNANO_TEST_LLAMA cargo test --locked --test stories -- --skip tools:: --skip sandbox:: --test-threads=$((2 * $(nproc)))
