@@ -240,7 +240,7 @@ impl Worker {
     /// # Errors
     /// When the database does not give a job; nothing was begun then.
     pub async fn greet_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
-        match self.claim(&QueueLimits::default(), Which::New).await? {
+        match self.claim(Which::NewForAnAnswer).await? {
             Some(claimed) => Ok(Some(self.keep_and_run(&claimed, Part::Greeting, abort).await)),
             None => Ok(None),
         }
@@ -265,17 +265,17 @@ impl Worker {
                 which = Which::New;
             }
         }
-        let Some(claimed) = self.claim(&self.settings.limits, which).await? else { return Ok(None) };
+        let Some(claimed) = self.claim(which).await? else { return Ok(None) };
         self.busy.fetch_add(1, Ordering::Relaxed);
         let ended = self.keep_and_run(&claimed, Part::Whole, abort).await;
         self.busy.fetch_sub(1, Ordering::Relaxed);
         Ok(Some(ended))
     }
 
-    async fn claim(&self, limits: &QueueLimits, which: Which) -> Result<Option<Claimed>, StoreError> {
+    async fn claim(&self, which: Which) -> Result<Option<Claimed>, StoreError> {
         let lease_ms = millis(self.settings.lease);
         let (owner, clock) = (&self.settings.owner, self.parts.clock.as_ref());
-        self.store.claim(limits, which, owner, lease_ms, clock, self.ids.as_ref()).await
+        self.store.claim(&self.settings.limits, which, owner, lease_ms, clock, self.ids.as_ref()).await
     }
 
     async fn keep_and_run(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {

@@ -39,6 +39,8 @@ pub enum Which {
     Any,
     /// Only jobs whose label nobody has looked at yet.
     New,
+    /// The same, for their first answer alone: also while somebody holds the queue, and beside every limit.
+    NewForAnAnswer,
 }
 
 /// How early the jobs of some repositories come.
@@ -72,7 +74,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 const LEASE_IS_OVER: &str = "j.state = 'running' and j.lease_until_ms < $4";
 const WAITS: &str = "j.state = 'queued' and j.not_before_ms <= $4";
-const FOR_AN_ANSWER: &str = "j.episode is null";
+const NEW: &str = "j.episode is null";
 const NOT_HELD: &str = "not exists (select 1 from switches where name = 'pause')";
 const WITHIN_THE_LIMITS: &str = "\
     ($6 = 0 or (select count(*) from jobs r where r.state = 'running') < $6) \
@@ -91,8 +93,8 @@ impl Store {
         self.priorities.iter().find(|line| line.is_for(&repo.path)).map_or(0, |line| line.priority)
     }
 
-    /// Takes the next job: first one whose worker let its lease run out, then the one whose turn it is. While somebody holds the queue, only jobs
-    /// that nobody has looked at yet ([`Which::New`]) are given, for their first answer.
+    /// Takes the next job: first one whose worker let its lease run out, then the one whose turn it is. While somebody holds the queue, none is
+    /// given but for its first answer ([`Which::NewForAnAnswer`]).
     ///
     /// # Errors
     /// When the database fails.
@@ -106,6 +108,13 @@ impl Store {
         ids: &dyn Ids,
     ) -> Result<Option<Claimed>, StoreError> {
         let now = self.lease_time(clock).await?;
+        let for_an_answer = which == Which::NewForAnAnswer;
+        let limits = if for_an_answer { &QueueLimits::default() } else { limits };
+        let may_begin = match which {
+            Which::Any => NOT_HELD.to_owned(),
+            Which::New => format!("{NEW} and {NOT_HELD}"),
+            Which::NewForAnAnswer => NEW.to_owned(),
+        };
         for (due, order) in [(LEASE_IS_OVER, "j.queued_ms, j.id"), (WAITS, "j.priority desc, j.turn, j.queued_ms, j.id")] {
             let mut transaction = if limits.is_any() { self.alone(Alone::Claims).await? } else { self.beside(Alone::Claims).await? };
             let row = sqlx::query(sqlx::AssertSqlSafe(format!(
@@ -114,7 +123,6 @@ impl Store {
                  where id = (select j.id from jobs j where {due} and {may_begin} and {limited} \
                  order by {order} limit 1{one_each}) and {still_due} \
                  returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
-                may_begin = if which == Which::New { FOR_AN_ANSWER } else { NOT_HELD },
                 limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 >= 0" },
                 one_each = self.one_each(),
                 still_due = due.replace("j.", ""),
@@ -123,7 +131,7 @@ impl Store {
             .bind(now + lease_ms)
             .bind(ids.next())
             .bind(now)
-            .bind(i64::from(which == Which::Any))
+            .bind(i64::from(!for_an_answer))
             .bind(limits.in_all)
             .bind(limits.per_forge)
             .bind(limits.per_repository)

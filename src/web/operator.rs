@@ -1,13 +1,12 @@
 //! The operator's routes: hold the queue, let it go on, stop everything. They are there only where a key is configured.
 
+use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Json, Response};
 use axum::routing::{get, post};
-use axum::{Form, Router};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
 use serde_json::json;
 use subtle::ConstantTimeEq as _;
 
@@ -15,14 +14,28 @@ use super::{Door, answer};
 use crate::store::StoreError;
 
 /// Why, in the operator's words; shown to who asks how things stand.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 struct Said {
     by: String,
     why: String,
 }
 
-/// `GET /operator/queue` and `POST /operator/queue/{pause,resume,kill}` with `Authorization: Bearer KEY`; the form fields `by` and `why`.
+impl Said {
+    /// The fields of a form; a body that is none says nothing.
+    fn of(form: &str) -> Self {
+        let mut said = Self::default();
+        for (name, value) in url::form_urlencoded::parse(form.as_bytes()) {
+            match &*name {
+                "by" => value.trim().clone_into(&mut said.by),
+                "why" => value.trim().clone_into(&mut said.why),
+                _ => {}
+            }
+        }
+        said
+    }
+}
+
+/// `GET /operator/queue` and `POST /operator/queue/{pause,resume,kill}` with `Authorization: Bearer KEY`; the form fields `by` and `why` may be left out.
 pub(super) fn routes(door: &Door) -> Router<Door> {
     let Some(key) = door.operator_token.clone() else { return Router::new() };
     Router::new()
@@ -51,12 +64,13 @@ async fn show(State(door): State<Door>) -> Response {
     }
 }
 
-async fn act(State(door): State<Door>, Path(act): Path<String>, Form(said): Form<Said>) -> Response {
-    let by = if said.by.trim().is_empty() { "an operator" } else { said.by.trim() };
+async fn act(State(door): State<Door>, Path(act): Path<String>, form: String) -> Response {
+    let said = Said::of(&form);
+    let by = if said.by.is_empty() { "an operator" } else { said.by.as_str() };
     let done = match act.as_str() {
-        "pause" => door.store.pause(by, said.why.trim(), door.clock.as_ref()).await,
+        "pause" => door.store.pause(by, &said.why, door.clock.as_ref()).await,
         "resume" => door.store.resume().await.map(|_| ()),
-        "kill" => door.store.kill(by, said.why.trim(), door.clock.as_ref()).await.map(|_| ()),
+        "kill" => door.store.kill(by, &said.why, door.clock.as_ref()).await.map(|_| ()),
         _ => return answer(StatusCode::NOT_FOUND, "there are pause, resume and kill"),
     };
     tracing::warn!(act, by, "the operator spoke");

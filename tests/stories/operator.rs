@@ -22,10 +22,11 @@ async fn house() -> House {
 async fn ask(door: &str, method: &str, path: &str, key: Option<&str>) -> (u16, serde_json::Value) {
     let address = door.replace("/webhooks/here", path);
     let client = reqwest::Client::new();
-    let mut request = if method == "GET" {
-        client.get(address)
-    } else {
-        client.post(address).header("content-type", "application/x-www-form-urlencoded").body("by=ada&why=repairs")
+    let mut request = match (method, path.ends_with("/resume")) {
+        ("GET", _) => client.get(address),
+        // As `curl -X POST` sends it.
+        (_, true) => client.post(address),
+        (_, false) => client.post(address).header("content-type", "application/x-www-form-urlencoded").body("by=ada&why=repairs"),
     };
     if let Some(key) = key {
         request = request.bearer_auth(key);

@@ -271,8 +271,11 @@ async fn one_persons_runs_leave_room_for_others() {
         ask_for(&store, "b", 1..=1).await;
         // Their labels were answered: it is known who asked.
         for by in ["ada", "ada", "ada", "bob"] {
-            let claimed =
-                store.claim(&QueueLimits::default(), Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap().unwrap();
+            let claimed = store
+                .claim(&QueueLimits::default(), Which::NewForAnAnswer, "worker", 60_000, &SystemClock, &TimeIds)
+                .await
+                .unwrap()
+                .unwrap();
             let by = if claimed.repo.id == "b" { "bob" } else { by.trim_start_matches("bob") };
             let by = if by.is_empty() { "ada" } else { by };
             store.name_episode(&claimed.lease, &format!("{}-{}", claimed.repo.id, claimed.issue), by).await.unwrap();
@@ -367,8 +370,9 @@ async fn no_claim_comes_between_holding_the_queue_and_stopping_what_runs() {
         for lease in &leases {
             assert!(store.cancel_asked(lease).await.unwrap().0.is_some());
         }
-        let new = store.claim(&QueueLimits::default(), Which::New, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap();
-        assert!(new.is_some(), "a label gets its answer all the same");
+        let given = async |which| store.claim(&QueueLimits::default(), which, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap();
+        assert!(given(Which::New).await.is_none(), "a run that goes as far as it can without a model is a run");
+        assert!(given(Which::NewForAnAnswer).await.is_some(), "a label gets its answer all the same");
         store.resume().await.unwrap();
         assert!(claim(&store, "worker", &SystemClock).await.is_some());
         store.close().await;
