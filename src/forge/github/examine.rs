@@ -21,12 +21,6 @@ const FINE: [&str; 5] = ["repo", "repo:status", "public_repo", "read:org", "repo
 /// What is heard beside `issues`.
 const EVENTS: [&str; 5] = ["issue_comment", "label", "pull_request", "pull_request_review", "repository"];
 
-/// How many approvals the rules demand before a pull request is merged; none where they demand no pull request.
-fn demanded_approvals(rules: &[Value]) -> Option<u64> {
-    let demands = rules.iter().filter(|rule| rule["type"] == "pull_request");
-    demands.map(|rule| rule["parameters"]["required_approving_review_count"].as_u64().unwrap_or(0)).max()
-}
-
 impl Client {
     pub(super) async fn examined(&self, examination: &Examination<'_>) -> Vec<Check> {
         let mut checks = Checks::of(&self.settings.name);
@@ -171,61 +165,11 @@ impl Client {
         } else {
             checks.ok("drafts", "supported");
         }
-        self.protection(checks, owner, name, there["default_branch"].as_str().unwrap_or("main")).await;
         let is_administrator = self.app.is_none() && there["permissions"]["admin"] == true;
-        self.wall(checks, (owner, name), there["default_branch"].as_str().unwrap_or("main"), is_administrator).await;
+        self.protection(checks, (owner, name), there["default_branch"].as_str().unwrap_or("main"), is_administrator).await;
         if self.app.is_none() {
             self.hook(checks, owner, name).await;
         }
-    }
-
-    async fn protection(&self, checks: &mut Checks, owner: &str, name: &str, default_branch: &str) {
-        let what = format!("branch {default_branch} of {owner}/{name}");
-        let demanded = demanded_approvals(&self.rules(owner, name, default_branch).await);
-        match self.http.get::<Value>(what, &["repos", owner, name, "branches", default_branch]).await {
-            Ok(_) if demanded.is_some_and(|approvals| approvals > 0) => {
-                checks.ok("protection", format!("a ruleset demands approving reviews for {default_branch}: {}", demanded.unwrap_or(0)));
-            }
-            Ok(branch) if branch["protected"] == true => {
-                checks.ok(
-                    "protection",
-                    format!("{default_branch} is protected; see that it demands a review, which only administrators are shown"),
-                );
-            }
-            Ok(_) if demanded.is_some() => checks.warn(
-                "protection",
-                format!("a ruleset demands pull requests for {default_branch}, but no approval: the bot could merge its own; demand one"),
-            ),
-            Ok(_) => checks.warn(
-                "protection",
-                format!(
-                    "{default_branch} is not protected: who may write, the bot too, could push to it and merge; demand a review by a person"
-                ),
-            ),
-            Err(error) => checks.warn("protection", error.to_string()),
-        }
-        let rules = self.rules(owner, name, "frognano/issue-0-doctor").await;
-        let kinds = rules.iter().filter_map(|rule| rule["type"].as_str().map(str::to_owned)).collect::<Vec<_>>();
-        let blocking = [
-            "creation",
-            "update",
-            "deletion",
-            "required_signatures",
-            "branch_name_pattern",
-            "commit_author_email_pattern",
-            "commit_message_pattern",
-        ];
-        let found = kinds.iter().filter(|kind| blocking.contains(&kind.as_str())).cloned().collect::<Vec<_>>();
-        if !found.is_empty() {
-            checks
-                .warn("our_branches", format!("rules of the repository hold for frognano/*: {}; let the bot pass them", found.join(", ")));
-        }
-    }
-
-    /// The rules that hold for a branch by now, of the repository and of its organisation; none where they can't be read.
-    async fn rules(&self, owner: &str, name: &str, branch: &str) -> Vec<Value> {
-        let what = format!("rules for {branch} in {owner}/{name}");
-        self.http.get(what, &["repos", owner, name, "rules", "branches", branch]).await.unwrap_or_default()
     }
 
     async fn hook(&self, checks: &mut Checks, owner: &str, name: &str) {
