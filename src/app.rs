@@ -3,6 +3,7 @@
 pub mod doctor;
 mod door;
 mod forges;
+mod lock;
 mod settings;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub use door::{DoorOnly, build_door};
+pub use lock::DataLock;
 pub use settings::limits;
 pub(crate) use settings::model_settings;
 
@@ -50,7 +52,7 @@ pub struct Service {
     listener: TcpListener,
     concurrency: usize,
     grace: Duration,
-    lock: std::fs::File,
+    lock: DataLock,
 }
 
 /// The parts of a service, for who drives them one by one.
@@ -66,7 +68,7 @@ pub struct ServiceParts {
     /// The address of the listener.
     pub address: SocketAddr,
     /// Held for as long as the data folder is used.
-    pub lock: std::fs::File,
+    pub lock: DataLock,
 }
 
 /// Identifiers that sort by the time they were made: UUIDv7 without dashes.
@@ -96,7 +98,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let file = &config.file;
     let data = &file.service.data;
     std::fs::create_dir_all(data).map_err(|error| one(format!("[service] data: {}: can't be made: {error}", data.display())))?;
-    let lock = lock(data).map_err(one)?;
+    let lock = DataLock::take(data).map_err(one)?;
     let Forges { inbound, hands: forges, accounts, mut complaints } = all_forges(config, &clock);
     let parts = match parts(config, clock.clone()).await {
         Ok(parts) => Some(parts),
@@ -318,13 +320,4 @@ pub fn sandboxes(file: &File, data: &Path, targets: Vec<Target>) -> Result<local
 fn beside_this_program() -> PathBuf {
     let here = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf)).unwrap_or_default();
     here.join("frognano-tools")
-}
-
-/// One service a data folder: two would take each other's jobs for those of a dead worker.
-fn lock(data: &Path) -> Result<std::fs::File, String> {
-    let path = data.join("lock");
-    let file = std::fs::File::create(&path).map_err(|error| format!("{}: can't be made: {error}", path.display()))?;
-    file.try_lock()
-        .map_err(|error| format!("{}: another service works in this folder ({error}); give each its own [service] data", path.display()))?;
-    Ok(file)
 }

@@ -64,7 +64,7 @@ pub struct Service {
     pub door: String,
     stop: CancellationToken,
     web: tokio::task::JoinHandle<std::io::Result<()>>,
-    _lock: std::fs::File,
+    _lock: app::DataLock,
 }
 
 impl House {
