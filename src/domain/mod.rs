@@ -17,7 +17,7 @@ mod test_run;
 
 pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
-pub use evidence::{Evidence, Hunk, Judging, Kept, Proof};
+pub use evidence::{Evidence, Hunk, Judging, Kept, Proof, Reversal};
 pub use explanation::Explanation;
 pub use hidden::without_hidden;
 pub use issue::{Issue, IssueText, same_label};

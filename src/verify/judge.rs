@@ -66,7 +66,7 @@ impl Judgement {
     }
 }
 
-const ALTERED: &str = "runner-altered";
+pub(super) const ALTERED: &str = "runner-altered";
 const REGRESSED: &str = "tests-regressed";
 
 /// Names listed in one finding; the rest is counted.
@@ -208,11 +208,11 @@ fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
     }
 }
 
-fn finding(rule: &str, severity: Severity, why: String) -> Finding {
+pub(super) fn finding(rule: &str, severity: Severity, why: String) -> Finding {
     Finding { rule: rule.to_owned(), severity, path: String::new(), line: None, why }
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     let shown = names.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED) {
         0 => shown,

@@ -5,6 +5,7 @@
 
 mod command;
 mod consensus;
+mod counter;
 pub mod detect;
 pub mod hunks;
 mod judge;
@@ -12,10 +13,12 @@ pub mod junit;
 pub mod policy;
 pub mod proving;
 pub mod restore;
+pub mod reversed;
 mod run;
 
 pub use crate::domain::Proof;
 pub use command::{Report, Runner, TestCommand};
 pub use consensus::{Consensus, believed};
+pub use counter::passes_reversed;
 pub use judge::{Judgement, demand, judge, judge_all, judge_changed_tests};
 pub use run::{TestOutcome, run_tests, run_tests_of};

@@ -13,8 +13,8 @@ pub const RUNS: usize = 3;
 
 /// Exceptions of a tree that lacks something: never a proof.
 const NEVER: &[&str] = &["ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError"];
-/// Exceptions of a name or parameter that is not there yet, as well as of a bug: a proof only where the issue speaks of them.
-const ONLY_IF_ASKED: &[&str] = &["AttributeError", "NameError", "UnboundLocalError", "TypeError"];
+/// Exceptions of a name, parameter or file that is not there yet, as well as of a bug: a proof only where the issue speaks of them.
+const ONLY_IF_ASKED: &[&str] = &["AttributeError", "NameError", "UnboundLocalError", "TypeError", "FileNotFoundError"];
 
 /// The tests that prove a patch, of what its test files said in runs without its source (`red`) and with it (`green`). `fixed` are tests that
 /// failed at base as they are there; `issue` is all that the issue says.
@@ -103,7 +103,7 @@ mod tests {
         for kind in ["ImportError", "ModuleNotFoundError", "SyntaxError", ""] {
             assert!(!proves(always(Error, kind), green, &format!("it raises {kind}")), "{kind}");
         }
-        for kind in ["AttributeError", "NameError", "TypeError"] {
+        for kind in ["AttributeError", "NameError", "TypeError", "FileNotFoundError"] {
             assert!(!proves(always(Failed, kind), green, "it is wrong; MyAttributeErrors"), "{kind}");
             assert!(proves(always(Failed, kind), green, &format!("it raises `{kind}: no`")), "{kind}");
         }

@@ -4,6 +4,7 @@
 //! is kept alone, and the same runs give the same verdict.
 
 mod before;
+mod counter;
 mod proof;
 mod room;
 
@@ -204,10 +205,16 @@ async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>,
 
 /// Compares what the tests said before and after.
 pub(super) fn verdict(work: &Work<'_>) -> Judgement {
-    verify::demand(judged(work), &work.checkpoint.judging.open_with)
+    let judgement = judged(work);
+    let judging = &work.checkpoint.judging;
+    let countered = match &judging.reversed {
+        Some(reversal) => judgement.countered(reversal),
+        None => judgement,
+    };
+    verify::demand(countered, &judging.open_with)
 }
 
-/// The judgement without what policy asks of it.
+/// The judgement without the counter-proof, and without what policy asks of it.
 fn judged(work: &Work<'_>) -> Judgement {
     let (before, after) = (at_base(work), on_the_patch(work));
     if after.is_empty() {
@@ -220,8 +227,7 @@ fn judged(work: &Work<'_>) -> Judgement {
         _ => judgement,
     };
     let proving = proof::proving(work, &judgement);
-    let hunks = judging.hunks.clone();
-    judgement.proved_by(proving, hunks)
+    judgement.proved_by(proving, judging.hunks.clone())
 }
 
 fn outcome(kept: &Kept) -> TestOutcome {

@@ -32,6 +32,7 @@ pub(super) async fn measure(
     }
     let bench = Bench { rules, start, command, own: with_own_tests(changed) };
     bench.red_green(work, changed).await?;
+    bench.counter(work, changed).await?;
     if rules.verify.hunks {
         bench.parts(work, changed).await?;
     }
@@ -61,9 +62,9 @@ pub(super) fn note(work: &mut Work<'_>, what: &str) {
 }
 
 /// What all these runs have in common; `own` is the patch with its own tests and without its configuration.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     rules: &'a Rules,
-    start: &'a Start,
+    pub(super) start: &'a Start,
     command: &'a TestCommand,
     own: Vec<ChangedFile>,
 }
@@ -138,7 +139,13 @@ impl Bench<'_> {
     }
 
     /// One run; none where the time is over.
-    async fn run(&self, work: &mut Work<'_>, name: &str, changed: &[ChangedFile], files: Option<&[String]>) -> Result<Option<Kept>, Stop> {
+    pub(super) async fn run(
+        &self,
+        work: &mut Work<'_>,
+        name: &str,
+        changed: &[ChangedFile],
+        files: Option<&[String]>,
+    ) -> Result<Option<Kept>, Stop> {
         let left = self.rules.verify.time.saturating_sub(Duration::from_millis(work.checkpoint.judging.spent_ms));
         if left.is_zero() {
             return Ok(None);
