@@ -61,7 +61,7 @@ impl Bot {
 }
 
 fn is_said(house: &House) -> bool {
-    house.said(1).concat().contains("opened a draft pull request")
+    house.has_proposed(1)
 }
 
 /// Starts again, waits for the proposal, stops in order, and looks at everything that is left.
