@@ -135,8 +135,11 @@ on_each_forge! {
         for words in ["/frognano retry", "/frognano cancel", "/frognano status", "/frognano help"] {
             assert_eq!(say(&house, &service, issue, project::READER, words).await, ["rita has no write access"], "{kind:?}");
         }
-        let [said] = &house.said(issue)[..] else { panic!("{kind:?}: {:?}", house.said(issue)) };
-        assert!(said.contains(project::READER) && said.contains("write access"), "{said}");
+        house.forge().add_user("rob", false);
+        house.forge().permit(project::PATH, "rob", Permission::Read).unwrap();
+        say(&house, &service, issue, "rob", "/frognano help").await;
+        let [to_rita, to_rob] = &house.said(issue)[..] else { panic!("{kind:?}: {:?}", house.said(issue)) };
+        assert!(to_rita.contains("`rita`") && to_rob.contains("`rob`") && to_rob.contains("write access"), "{to_rita}, {to_rob}");
         assert_eq!(service.jobs().await.len(), 0);
     }
 }
