@@ -164,6 +164,26 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Deletes deliveries that came before this time, the oldest first and at most `most` of them. One whose job has not ended, or that waits
+    /// for one, stays. How many were deleted.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn prune_deliveries(&self, before_ms: i64, most: i64) -> Result<u64, StoreError> {
+        let deleted = sqlx::query(
+            "delete from deliveries where id in (select d.id from deliveries d where d.received_ms < $1 \
+             and (d.job is not null or d.asked is null) \
+             and not exists (select 1 from jobs j where j.id = d.job and j.state <> 'done') order by d.received_ms limit $2)",
+        )
+        .bind(before_ms)
+        .bind(most)
+        .execute(&self.pool)
+        .await?;
+        Ok(deleted.rows_affected())
+    }
+}
+
 async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, repo: &RepoRef) -> Result<(), StoreError> {
     sqlx::query(
         "insert into repositories (forge, repo_id, path) values ($1, $2, $3) \
