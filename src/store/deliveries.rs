@@ -100,6 +100,10 @@ impl Store {
                     Intake::Waiting
                 }
             }
+            (Ok(event), _) if event.verb == Verb::Admin => {
+                let looked_at = asks::look_at_all(&mut transaction, delivery.forge, event, ids, now).await?;
+                if looked_at { Intake::Asked } else { Intake::Noted }
+            }
             (Ok(event), None) if asks::is_ask(event) => {
                 asks::write(&mut transaction, event, &ids.next(), now).await?;
                 Intake::Asked

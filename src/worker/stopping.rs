@@ -60,9 +60,13 @@ impl Worker {
     }
 
     async fn unwanted(&self, forge: &dyn Forge, ask: &Ask, job: &KnownJob) -> Result<Option<Unwanted>, Unanswered> {
-        let told = |why| Ok(Some(Unwanted { why, quiet: false }));
-        let gone = |why| Ok(Some(Unwanted { why, quiet: true }));
-        let Some(repository) = found(forge.repository(&ask.repo).await)? else { return gone("the repository is gone") };
+        let told = |why: &str| Ok(Some(Unwanted { why: why.to_owned(), quiet: false }));
+        let gone = |why: &str| Ok(Some(Unwanted { why: why.to_owned(), quiet: true }));
+        let repository = match forge.repository(&ask.repo).await {
+            // Also where an App is not installed on it any more: nobody can be told.
+            Err(error @ ForgeError::NotFound { .. }) => return gone(&error.to_string()),
+            answer => answer?,
+        };
         if repository.archived {
             return told("the repository was archived");
         }
