@@ -119,6 +119,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         retry: Duration::from_secs(10),
         model_retry: Duration::from_secs(file.model.retry_seconds),
         reconcile: Duration::from_secs(file.service.reconcile_seconds),
+        keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
     };

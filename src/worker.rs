@@ -7,6 +7,7 @@ mod asks;
 mod commands;
 mod conclude;
 mod feedback;
+mod prune;
 mod reconcile;
 mod record;
 mod reviews;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub model_retry: Duration,
     /// How often it is looked for what a lost delivery would have brought; never for zero.
     pub reconcile: Duration,
+    /// How long deliveries are kept; for ever for zero.
+    pub keep_deliveries: Duration,
     /// How many comments may be written on one issue or pull request within an hour.
     pub comments_per_hour: i64,
     /// How much may run at once, over all workers.
@@ -170,6 +173,7 @@ impl Worker {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
         hands.spawn(self.clone().watch_reviews(stop.clone()));
+        hands.spawn(self.clone().prune_again_and_again(stop.clone()));
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
         }

@@ -158,6 +158,26 @@ pub(super) async fn write(
     Ok(())
 }
 
+/// An administrator changed what we may see or do on a forge: every repository with something under way is looked at again. Whether there is any.
+pub(super) async fn look_at_all(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    forge: &str,
+    event: &Event,
+    ids: &dyn Ids,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    let rows = sqlx::query("select repo_id, max(repo_path) as repo_path from jobs where forge = $1 and state <> 'done' group by repo_id")
+        .bind(forge)
+        .fetch_all(&mut **transaction)
+        .await?;
+    for row in &rows {
+        let repo = RepoRef { forge: forge.to_owned(), id: row.try_get("repo_id")?, path: row.try_get("repo_path")? };
+        let look_again = Event { verb: Verb::Recheck, repository: Some(repo), trigger: None, note: None, command: None, ..event.clone() };
+        write(transaction, &look_again, &ids.next(), now_ms).await?;
+    }
+    Ok(!rows.is_empty())
+}
+
 fn act(event: &Event, id: &str) -> String {
     match (event.verb, &event.note) {
         (Verb::Command | Verb::Feedback, Some(note)) if !note.id.is_empty() && note.id != "0" => {

@@ -109,7 +109,8 @@ impl Worker {
         Ok((!is_us).then_some(actor))
     }
 
-    /// Whether this person may ask us for something, by the forge's word of now. Who may not is told, once an issue or pull request.
+    /// Whether this person may ask us for something, by the forge's word of now. Who may not is told the rule, each person once an issue or pull
+    /// request.
     pub(super) async fn may_ask(&self, place: &Place<'_>, issue: i64, by: &Actor) -> Result<bool, Unanswered> {
         // Where the forge does not tell our account of others, it knows them by the label that they set.
         place.forge.label_set(place.repo, issue, &self.parts.settings.label).await?;
@@ -117,7 +118,8 @@ impl Worker {
         if may_write && self.parts.settings.rules_of(place.repo).allow(place.forge, &by.login).await? {
             return Ok(true);
         }
-        place.say_once("refusal", &replies::not_allowed(&by.login, may_write)).await?;
+        let rule = if may_write { "not listed" } else { "no write access" };
+        place.say_once(&format!("{rule}: {}", plain_login(&by.login)), &replies::not_allowed(&by.login, may_write)).await?;
         Ok(false)
     }
 
@@ -137,6 +139,11 @@ impl Worker {
     pub(super) fn comments(&self) -> Comments<'_> {
         Comments { store: &self.store, clock: self.parts.clock.as_ref(), most: self.settings.comments_per_hour }
     }
+}
+
+/// A login as it may stand in a hidden line: nothing in it ends the line.
+fn plain_login(login: &str) -> String {
+    login.to_lowercase().chars().filter(|letter| letter.is_alphanumeric() || "-_.".contains(*letter)).collect::<String>().replace("--", "-")
 }
 
 /// How many comments may be written, counted in the database.

@@ -29,8 +29,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 4] =
-    [("sqlx", &["store"]), ("axum", &["web", "demo"]), ("reqwest", &["forge", "model", "demo"]), ("clap", &["cli"])];
+const KEPT_IN: [(&str, &[&str]); 5] =
+    [("sqlx", &["store"]), ("axum", &["web", "demo"]), ("hyper", &["web"]), ("reqwest", &["forge", "model", "demo"]), ("clap", &["cli"])];
 
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();

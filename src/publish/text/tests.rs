@@ -57,7 +57,7 @@ fn every_text(words: &str) -> Vec<String> {
         working("job", Stage::Proving, &the_request(&words, Some(1)), Some((2, 3))),
     ];
     texts.extend(refusals.map(|why| refusal(why, &words, &words)));
-    texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report)));
+    texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report, "pull request")));
     texts.push(working("job", Stage::Agent, &the_label(&words), None));
     texts
 }
@@ -299,7 +299,12 @@ fn an_eventful_run_is_told_whole_and_in_the_order_in_which_it_is_needed() {
 
 #[test]
 fn the_status_comment_says_the_same_in_short() {
-    let text = ended("job", &Outcome::Proposed { url: "http://localhost/pulls/1".to_owned() }, &Report { notes: vec![], ..eventful() });
+    let text = ended(
+        "job",
+        &Outcome::Proposed { url: "http://localhost/pulls/1".to_owned() },
+        &Report { notes: vec![], ..eventful() },
+        "pull request",
+    );
     assert_eq!(
         text,
         "<!-- frognano-bot job job -->\n**frognano-bot** opened a draft pull request: http://localhost/pulls/1\n\n\
