@@ -6,6 +6,8 @@
 mod command;
 mod consensus;
 pub mod detect;
+mod doubt;
+mod gone;
 pub mod hunks;
 mod judge;
 pub mod junit;
@@ -17,5 +19,6 @@ mod run;
 pub use crate::domain::Proof;
 pub use command::{Report, Runner, TestCommand};
 pub use consensus::{Consensus, believed};
+pub use doubt::{doubt, is_doubt};
 pub use judge::{Judgement, demand, judge, judge_all, judge_changed_tests};
 pub use run::{TestOutcome, run_tests, run_tests_of};
