@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TestRun;
+use super::{Finding, TestRun};
 
 /// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,10 @@ pub struct Judging {
     pub notes: Vec<String>,
     /// The proofs that may open a pull request.
     pub open_with: Vec<Proof>,
+    /// The tests of base that the patch takes away for a reason that the rules accept, dotted.
+    pub gone: Vec<String>,
+    /// What the rules flagged.
+    pub flags: Vec<Finding>,
     /// Nothing more is to be measured.
     pub finished: bool,
 }
