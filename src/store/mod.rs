@@ -12,6 +12,7 @@ mod lease;
 mod queue;
 mod repositories;
 mod reviews;
+mod run_files;
 mod standing;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
+pub use run_files::{Addition, RunFiles};
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");

@@ -22,7 +22,7 @@ fn take_step(trajectory: &mut Trajectory) {
 
 async fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, kept: Option<&Differences>) -> Keeper {
     let (ignored, limits) = (IgnoreRules::new(&[]), KeepLimits::default());
-    Keeper::open(Opening { folder, base, trajectory, kept, ignored, new: Vec::new(), limits }).await.unwrap()
+    Keeper::open(Opening { folder, shared: None, base, trajectory, kept, ignored, new: Vec::new(), limits }).await.unwrap()
 }
 
 fn found(folder: &Path, base: &ObjectId) -> Option<Resumable> {
