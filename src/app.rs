@@ -110,6 +110,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
     parts.baselines = Some(store.clone());
+    if store.is_shared() {
+        parts.settings.kept = pipeline::KeepLimits::in_a_database();
+    }
     let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
