@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks deploy/kubernetes: every overlay and the model's example are rendered and held against the schemas of Kubernetes, unknown fields refused.
-# With KUBECONFIG, a test cluster's API server is asked besides, by dry run: only the two or three namespaces are made for it, and removed again.
+# Checks what is deployed: every overlay and the model's example are rendered and held against the schemas of Kubernetes, unknown fields refused;
+# the systemd unit by systemd, where it is installed.
+# With KUBECONFIG, a test cluster's API server is asked besides, by dry run: only the namespaces are made for it, and those removed again.
 # usage: deploy/check.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,6 +29,16 @@ for part in "${parts[@]}"; do
   for version in 1.29.0 1.37.0; do kubernetes-validate --strict --quiet -k "$version" "$file"; done
   echo "$part: $(grep -c '^kind:' "$file") objects, as the schemas of Kubernetes 1.29 and 1.37 have them"
 done
+
+if command -v systemd-analyze >/dev/null 2>&1; then
+  # The program is not where the unit expects it, and systemd before 254 does not know DelegateSubgroup, as the unit says.
+  sed 's|^ExecStart=[^ ]*|ExecStart=/bin/true|' deploy/systemd/frognano-bot.service >"$rendered/frognano-bot.service"
+  systemd-analyze verify "$rendered/frognano-bot.service" 2>&1 | grep -v DelegateSubgroup >"$rendered/complaints" || true
+  if [ -s "$rendered/complaints" ]; then cat "$rendered/complaints" >&2; exit 1; fi
+  echo "systemd/frognano-bot.service: $(systemd-analyze security --offline=true "$rendered/frognano-bot.service" 2>/dev/null | tail -1 | sed 's/^[^O]*//')"
+else
+  echo "NOT RUN here: the check of the systemd unit (no systemd-analyze)"
+fi
 
 if [ -z "${KUBECONFIG:-}" ]; then
   echo "NOT RUN here: the dry run on a cluster (KUBECONFIG names none)"
