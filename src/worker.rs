@@ -7,6 +7,7 @@ mod asks;
 mod commands;
 mod conclude;
 mod feedback;
+mod reap;
 mod reconcile;
 mod record;
 mod reviews;
@@ -166,6 +167,7 @@ impl Worker {
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
+        hands.spawn(self.clone().reap_again_and_again(stop.clone()));
         for _ in 0..ANSWERING {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }

@@ -29,8 +29,14 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 4] =
-    [("sqlx", &["store"]), ("axum", &["web", "demo"]), ("reqwest", &["forge", "model", "demo"]), ("clap", &["cli"])];
+const KEPT_IN: [(&str, &[&str]); 6] = [
+    ("sqlx", &["store"]),
+    ("axum", &["web", "demo"]),
+    ("reqwest", &["forge", "model", "demo"]),
+    ("clap", &["cli"]),
+    ("kube", &["sandbox"]),
+    ("k8s_openapi", &["sandbox"]),
+];
 
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
