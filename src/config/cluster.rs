@@ -161,3 +161,47 @@ impl Cluster {
         complaints
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sandbox;
+    use super::*;
+
+    fn read(text: &str) -> Result<Cluster, toml::de::Error> {
+        toml::from_str::<Sandbox>(&format!("kind = \"kubernetes\"\n[kubernetes]\n{text}")).map(|sandbox| sandbox.kubernetes)
+    }
+
+    #[test]
+    fn every_complaint_about_a_cluster_comes_at_once() {
+        let text = "kubeconfig = \"/nowhere\"\nnamespace = \"\"\nowner = \"\"\nimage = \"python:3\"\ntools_program = \"x\"\nuser = 0\nstart_seconds = 0\n\
+            life_seconds = 1\nreap_seconds = 0\nbait_address = \"127.0.0.1\"\n[[kubernetes.tolerations]]\neffect = \"Never\"";
+        let complaints = read(text).unwrap().complaints();
+        for words in [
+            "kubeconfig: /nowhere",
+            "namespace: empty",
+            "owner: empty",
+            "image: python:3 has no digest",
+            "tools_image: missing",
+            "tools_program: the full path",
+            "user: never 0",
+            "start_seconds",
+            "life_seconds",
+            "reap_seconds",
+            "bait_address",
+            "the effect \"Never\"",
+        ] {
+            assert!(complaints.iter().any(|complaint| complaint.contains(words)), "{words} is not in {complaints:#?}");
+        }
+        let digest = format!("a@sha256:{}", "0".repeat(64));
+        assert_eq!(read(&format!("image = \"{digest}\"\ntools_image = \"{digest}\"")).unwrap().complaints(), Vec::<String>::new());
+        assert_eq!(read("image = \"a\"\ntools_image = \"b\"\nallow_tags = true").unwrap().complaints(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn no_key_opens_a_network_or_mounts_anything() {
+        for key in ["network = true", "host_network = true", "volumes = []", "service_account = \"x\"", "privileged = true", "dns = \"10.0.0.1\""] {
+            assert!(read(key).unwrap_err().message().contains("unknown field"), "{key}");
+        }
+        assert!(read("probe = [\"proxy:3128\"]").is_err(), "a name may mean another address in a pod");
+    }
+}

@@ -58,6 +58,9 @@ async fn fill(
         sandbox.put(archive).await?;
     }
     let scratch = work.folder().await?.join("dot-git");
-    sandbox.put(mirror.dot_git(commit, branch, &scratch).await?).await?;
+    let mut dot_git = mirror.dot_git(commit, branch, &scratch).await?;
+    while let Some(archive) = dot_git.next()? {
+        sandbox.put(archive).await?;
+    }
     Ok(())
 }

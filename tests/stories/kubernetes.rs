@@ -7,6 +7,7 @@
 mod ends;
 mod fake;
 mod promises;
+mod proxy;
 mod troubles;
 mod walls;
 pub mod world;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, DeleteParams, ListParams};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use super::trouble::{Told, of_answer};
 
@@ -86,29 +88,38 @@ fn gone<T>(deleted: kube::Result<T>) -> Result<(), Told> {
 /// A name under which pod and policy are held.
 pub(super) struct Held {
     kinds: Kinds,
-    name: Option<String>,
+    name: String,
+    ending: Option<JoinHandle<()>>,
+    is_over: bool,
 }
 
 impl Held {
     pub(super) const fn new(kinds: Kinds, name: String) -> Self {
-        Self { kinds, name: Some(name) }
+        Self { kinds, name, ending: None, is_over: false }
+    }
+
+    /// Begins to end both, by a task that nothing stops.
+    pub(super) fn begin_to_end(&mut self) {
+        if !self.is_over
+            && let Ok(runtime) = Handle::try_current()
+        {
+            self.is_over = true;
+            self.ending = Some(runtime.spawn(remove(self.kinds.clone(), self.name.clone())));
+        }
     }
 
     /// Ends both, and waits until nothing is left.
     pub(super) async fn end(mut self) {
-        if let Some(name) = self.name.clone() {
-            let ended = tokio::spawn(remove(self.kinds.clone(), name));
-            self.name = None;
-            let _ = ended.await;
+        self.begin_to_end();
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.await;
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let (Some(name), Ok(runtime)) = (self.name.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(remove(self.kinds.clone(), name));
-        }
+        self.begin_to_end();
     }
 }
 

@@ -68,11 +68,13 @@ impl Kubernetes {
         Ok(Self { settings, client, kinds, api_server, knows_user_namespaces: OnceCell::new() })
     }
 
-    async fn make(&self, order: &Order, held: Held, lure: Lure, began: Instant) -> Result<KubernetesSandbox, SandboxError> {
-        match self.run_and_prove(order, lure, began).await {
+    async fn make(&self, order: &Order, lure: Lure, began: Instant) -> Result<KubernetesSandbox, SandboxError> {
+        let installation = self.installation().await.map_err(|told| told.at_the_start())?;
+        let held = Held::new(self.kinds.clone(), order.name.clone());
+        match self.run_and_prove(order, &installation, lure, began).await {
             Ok((link, process, report)) => {
                 let kinds = self.kinds.clone();
-                Ok(KubernetesSandbox { link, _process: process, held: Some(held), kinds, name: order.name.clone(), report })
+                Ok(KubernetesSandbox { link, _process: process, held, kinds, name: order.name.clone(), report, lost: None })
             }
             Err(error) => {
                 held.end().await;
@@ -82,7 +84,7 @@ impl Kubernetes {
     }
 
     async fn run_and_prove(&self, order: &Order, lure: Lure, began: Instant) -> Result<(Link, AttachedProcess, ProbeReport), SandboxError> {
-        let pod = self.run(order).await.map_err(|told| told.at_the_start())?;
+        let pod = self.run(order, installation).await.map_err(|told| told.at_the_start())?;
         let (mut link, process) = self.speak(order).await.map_err(|told| told.at_the_start())?;
         let places = self.places(&pod, order).await;
         let proved = async {
@@ -104,18 +106,22 @@ impl Kubernetes {
         Ok((link, process, ProbeReport { attempts, bounds, elapsed_ms }))
     }
 
+    /// What owns all sandboxes.
+    async fn installation(&self) -> Result<Owner, Told> {
+        let (owner, namespace) = (&self.settings.owner, &self.settings.namespace);
+        let found = self.kinds.maps.get_opt(owner).await.map_err(|error| trouble::of_answer(&error))?;
+        found.as_ref().map(Owner::installation).ok_or_else(|| {
+            Trouble::NotPermitted.told(format!(
+                "the ConfigMap {owner} that owns all sandboxes is not in the namespace {namespace}: make it by `kubectl -n {namespace} create configmap {owner}`"
+            ))
+        })
+    }
+
     /// The policy, then the pod, then waits until the pod runs.
-    async fn run(&self, order: &Order) -> Result<Pod, Told> {
+    async fn run(&self, order: &Order, installation: &Owner) -> Result<Pod, Told> {
         let of = |error: kube::Error| trouble::of_answer(&error);
         let odd = |error: serde_json::Error| Trouble::AdmissionRefused.told(format!("what is configured makes no pod: {error}"));
-        let owner = &self.settings.owner;
-        let installation = self.kinds.maps.get_opt(owner).await.map_err(of)?.ok_or_else(|| {
-            Trouble::NotPermitted.told(format!(
-                "the ConfigMap {owner} that owns all sandboxes is not in the namespace {}: make it by `kubectl -n {} create configmap {owner}`",
-                self.settings.namespace, self.settings.namespace
-            ))
-        })?;
-        let policy = pod::policy(order, &Owner::installation(&installation)).map_err(odd)?;
+        let policy = pod::policy(order, installation).map_err(odd)?;
         let policy = self.kinds.policies.create(&PostParams::default(), &policy).await.map_err(of)?;
         let pod = pod::pod(order, &Owner::policy(&policy), &self.settings).map_err(odd)?;
         let made = self.kinds.pods.create(&PostParams::default(), &pod).await.map_err(of)?;
@@ -265,8 +271,7 @@ impl Sandboxes for Kubernetes {
             user_namespaces: self.user_namespaces().await,
         };
         let lure = Lure::lay(self.bait_address()?).await.map_err(SandboxError::NotStarted)?;
-        let held = Held::new(self.kinds.clone(), order.name.clone());
-        Ok(Box::new(self.make(&order, held, lure, began).await?))
+        Ok(Box::new(self.make(&order, lure, began).await?))
     }
 
     async fn reap(&self, held: &HashSet<String>, now_ms: i64) -> Result<Vec<String>, SandboxError> {
@@ -339,21 +344,24 @@ impl Kinds {
 struct KubernetesSandbox {
     link: Link,
     _process: AttachedProcess,
-    held: Option<Held>,
+    held: Held,
     kinds: Kinds,
     name: String,
     report: ProbeReport,
+    lost: Option<Told>,
 }
 
 impl KubernetesSandbox {
     /// Ends the sandbox when its link is lost, and says what the cluster knows of the reason.
     async fn settle<T>(&mut self, outcome: Result<T, SandboxError>) -> Result<T, SandboxError> {
         let Err(SandboxError::Lost(why)) = outcome else { return outcome };
-        let Some(held) = self.held.take() else { return Err(SandboxError::Lost(why)) };
+        if let Some(told) = &self.lost {
+            return Err(told.later());
+        }
         let words = self.link.last_words().await;
         let told = self.kinds.why_lost(&self.name, &why, &words).await;
-        drop(held);
-        Err(told.later())
+        self.held.begin_to_end();
+        Err(self.lost.insert(told).later())
     }
 }
 
@@ -398,8 +406,6 @@ impl Sandbox for KubernetesSandbox {
 
     async fn close(mut self: Box<Self>) {
         self.link.close();
-        if let Some(held) = self.held.take() {
-            held.end().await;
-        }
+        self.held.end().await;
     }
 }

@@ -169,7 +169,6 @@ pub(super) fn pod(order: &Order, owner: &Owner, settings: &Settings) -> Result<P
         "nodeSelector": settings.node_selector,
         "restartPolicy": "Never",
         "securityContext": {
-            "fsGroup": settings.user,
             "runAsGroup": settings.user,
             "runAsNonRoot": true,
             "runAsUser": settings.user,
@@ -236,8 +235,8 @@ pub(super) fn command(settings: &Settings) -> Vec<String> {
 /// The bounds of such a pod, for the record.
 pub(super) fn bounds(settings: &Settings, order: &Order) -> Vec<String> {
     let mut bounds = vec![
-        format!("pod: memory {} bytes", settings.memory_bytes),
-        format!("pod: cpus {}", settings.cpus),
+        format!("cgroup of the pod: memory {} bytes", settings.memory_bytes),
+        format!("cgroup of the pod: cpus {}", settings.cpus),
         format!("pod: disk {} bytes", settings.disk_bytes),
         format!(
             "pod: workspace {} bytes, tmp and home {} bytes each, beyond which it is evicted",

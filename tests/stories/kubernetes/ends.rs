@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use frognano_bot::domain::{Clock as _, SystemClock};
-use frognano_bot::sandbox::{Listing, SandboxError, Sandboxes as _};
+use frognano_bot::sandbox::{Command, Listing, SandboxError, Sandboxes as _};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams};
 
+use super::proxy::Proxy;
 use super::world::{World, soon};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,4 +74,26 @@ async fn what_even_the_reaper_forgets_goes_with_the_installation() {
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
     maps.delete("frognano-bot", &DeleteParams::default()).await.unwrap();
     soon("the cluster has collected it", async || world.left_of("collected").await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_stream_and_a_server_that_goes_away_are_told_apart_and_leave_nothing() {
+    let Some(world) = World::enforced("cut").await else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(folder.path()).await;
+    let mut config = world.config();
+    config.kubernetes.kubeconfig = Some(proxy.kubeconfig.clone());
+    let boxes = world.sandboxes_of(config, |_| ()).await;
+    for (run, is_down, words) in [("cut", false, "exec-cut: "), ("away", true, "api-server-down: ")] {
+        let mut sandbox = boxes.start(run).await.unwrap();
+        let command = Command { script: "sleep 1234".into(), timeout: Duration::from_secs(600), output_limit: 100 };
+        let (lost, ()) = tokio::join!(sandbox.run(&command), async {
+            proxy.set_down(is_down);
+            proxy.cut();
+        });
+        assert!(matches!(&lost, Err(SandboxError::Lost(why)) if why.starts_with(words)), "{lost:?}");
+        proxy.set_down(false);
+        sandbox.close().await;
+        soon("nothing is left", async || world.left_of(run).await.is_empty()).await;
+    }
 }
