@@ -199,7 +199,9 @@ mod tests {
 
     #[test]
     fn no_key_opens_a_network_or_mounts_anything() {
-        for key in ["network = true", "host_network = true", "volumes = []", "service_account = \"x\"", "privileged = true", "dns = \"10.0.0.1\""] {
+        for key in
+            ["network = true", "host_network = true", "volumes = []", "service_account = \"x\"", "privileged = true", "dns = \"10.0.0.1\""]
+        {
             assert!(read(key).unwrap_err().message().contains("unknown field"), "{key}");
         }
         assert!(read("probe = [\"proxy:3128\"]").is_err(), "a name may mean another address in a pod");

@@ -83,7 +83,13 @@ impl Kubernetes {
         }
     }
 
-    async fn run_and_prove(&self, order: &Order, lure: Lure, began: Instant) -> Result<(Link, AttachedProcess, ProbeReport), SandboxError> {
+    async fn run_and_prove(
+        &self,
+        order: &Order,
+        installation: &Owner,
+        lure: Lure,
+        began: Instant,
+    ) -> Result<(Link, AttachedProcess, ProbeReport), SandboxError> {
         let pod = self.run(order, installation).await.map_err(|told| told.at_the_start())?;
         let (mut link, process) = self.speak(order).await.map_err(|told| told.at_the_start())?;
         let places = self.places(&pod, order).await;
@@ -321,20 +327,22 @@ impl Kinds {
     async fn why_lost(&self, name: &str, why: &str, last_words: &str) -> Told {
         const LATE: [u64; 4] = [0, 200, 500, 1_000];
         let said = if last_words.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_words}") };
+        let mut down = None;
         for pause in LATE {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             match self.pods.get_opt(name).await {
                 Ok(Some(pod)) => {
+                    down = None;
                     if let Some(told) = trouble::of_pod(&pod) {
                         return told;
                     }
                 }
                 Ok(None) => return Trouble::Deleted.told(format!("the pod is not there any more; {said}")),
-                Err(error) => {
-                    let told = trouble::of_answer(&error);
-                    return told.trouble.told(format!("{}; {said}", told.words));
-                }
+                Err(error) => down = Some(trouble::of_answer(&error)),
             }
+        }
+        if let Some(told) = down {
+            return told.trouble.told(format!("{}; {said}", told.words));
         }
         Trouble::ExecCut.told(said)
     }
