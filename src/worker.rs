@@ -8,6 +8,7 @@ mod commands;
 mod conclude;
 mod feedback;
 mod prune;
+mod reap;
 mod reconcile;
 mod record;
 mod reviews;
@@ -176,6 +177,7 @@ impl Worker {
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
+        hands.spawn(self.clone().reap_again_and_again(stop.clone()));
         for _ in 0..ANSWERING {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }

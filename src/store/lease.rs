@@ -1,5 +1,7 @@
 //! A claimed job: keeping it, writing to it, giving it back. Every write names the fence of its claim.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 
@@ -149,6 +151,17 @@ impl Store {
             .execute(&self.pool)
             .await?;
         Ok(ended.rows_affected())
+    }
+
+    /// The runs of all jobs under a lease that holds.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn runs_under_lease(&self, clock: &dyn Clock) -> Result<HashSet<String>, StoreError> {
+        let now = self.lease_time(clock).await?;
+        let query = sqlx::query("select run from jobs where state = 'running' and run is not null and lease_until_ms >= $1");
+        let rows = query.bind(now).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get("run")?)).collect()
     }
 
     /// Prolongs a lease; a job that was just put back or ended under it is left as it is, which is no loss.
