@@ -26,13 +26,13 @@ pub(crate) use settings::model_settings;
 use forges::{Forges, all_forges, forge, learn_accounts};
 use settings::{database, model_endpoint, preset, priorities, queue_limits, rules, verify_rules};
 
-use crate::config::{Config, File};
+use crate::config::{Config, File, SandboxKind};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Forge, Inbound, OwnAccounts};
 use crate::git::{Git, Mirrors, which};
 use crate::model::{Client, Model};
 use crate::pipeline::{self, Parts};
-use crate::sandbox::{Sandboxes, Target, local};
+use crate::sandbox::{Sandboxes, Target, kubernetes, local};
 use crate::store::Store;
 use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
@@ -110,6 +110,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
     parts.baselines = Some(store.clone());
+    if store.is_shared() {
+        parts.settings.kept = pipeline::KeepLimits::in_a_database();
+    }
     let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
@@ -210,8 +213,8 @@ pub async fn parts(config: &Config, clock: Arc<dyn Clock>) -> Result<Parts, Vec<
     let file = &config.file;
     let model = Client::new(model_endpoint(config), model_settings(file)).map_err(|error| vec![format!("[model]: {error}")])?;
     let data = std::path::absolute(&file.service.data).map_err(|error| vec![format!("[service] data: {error}")])?;
-    let sandboxes = sandboxes(file, &data, reachable_for_us(file).await)?;
-    assemble(file, &data, Arc::new(sandboxes), Arc::new(model), clock, None).await
+    let sandboxes = sandboxes(file, &data, reachable_for_us(file).await).await?;
+    assemble(file, &data, sandboxes, Arc::new(model), clock, None).await
 }
 
 /// Puts parts together around a model and a place for sandboxes.
@@ -286,11 +289,25 @@ async fn reachable_for_us(file: &File) -> Vec<Target> {
     targets.into_iter().map(|address| Target::new("tcp", address)).collect()
 }
 
+/// The configured sandboxes, which must not reach `targets`.
+///
+/// # Errors
+/// Every complaint at once.
+pub async fn sandboxes(file: &File, data: &Path, targets: Vec<Target>) -> Result<Arc<dyn Sandboxes>, Vec<String>> {
+    Ok(match file.sandbox.kind {
+        SandboxKind::Local => Arc::new(sandboxes_here(file, data, targets)?),
+        SandboxKind::Kubernetes => {
+            let settings = kubernetes::Settings::new(&file.sandbox, targets)?;
+            Arc::new(kubernetes::Kubernetes::new(settings).await?)
+        }
+    })
+}
+
 /// The sandboxes of this machine, which must not reach `targets`; what a killed service left of earlier ones is removed.
 ///
 /// # Errors
 /// Every complaint at once.
-pub fn sandboxes(file: &File, data: &Path, targets: Vec<Target>) -> Result<local::Local, Vec<String>> {
+pub fn sandboxes_here(file: &File, data: &Path, targets: Vec<Target>) -> Result<local::Local, Vec<String>> {
     let sandbox = &file.sandbox;
     let tools = sandbox.tools.clone().unwrap_or_else(beside_this_program);
     let defaults = local::Settings::new(tools, data);

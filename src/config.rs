@@ -3,6 +3,7 @@
 //! Secrets are never in the file itself: they come from a file or an environment variable that it names. Nothing here can open a network.
 
 mod check;
+mod cluster;
 mod forge;
 mod queue;
 mod read;
@@ -16,6 +17,7 @@ use url::Url;
 
 use crate::domain::{Attribution, Proof};
 
+pub use cluster::{Cluster, PullPolicy, Toleration};
 pub use forge::{DraftFallback, Forge, ForgeKind};
 pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
@@ -208,10 +210,25 @@ const fn request_seconds() -> u64 {
     7200
 }
 
+/// Where sandboxes are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxKind {
+    /// On this machine, by bubblewrap.
+    #[default]
+    Local,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
+}
+
 /// `[sandbox]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sandbox {
+    /// Where sandboxes are.
+    pub kind: SandboxKind,
+    /// The cluster, for `kind = "kubernetes"`.
+    pub kubernetes: Cluster,
     /// The bubblewrap program; by default `bwrap` on the `PATH`.
     pub bwrap: Option<PathBuf>,
     /// The program frognano-tools; by default beside this one.
@@ -222,11 +239,11 @@ pub struct Sandbox {
     pub path: Vec<PathBuf>,
     /// Further variables of the sandbox's environment.
     pub env: std::collections::BTreeMap<String, String>,
-    /// The size of the workspace, in bytes of memory.
+    /// The size of the workspace, in bytes: of memory, in a cluster of disk.
     pub workspace_bytes: u64,
-    /// The size of /tmp, in bytes of memory.
+    /// The size of /tmp, in bytes: of memory, in a cluster of disk.
     pub tmp_bytes: u64,
-    /// The memory of everything inside, in bytes, workspace and /tmp included.
+    /// The memory of everything inside, in bytes; workspace and /tmp are included, but in a cluster.
     pub memory_bytes: u64,
     /// Processes at once.
     pub max_processes: u64,
@@ -244,6 +261,8 @@ impl Default for Sandbox {
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
         Self {
+            kind: SandboxKind::default(),
+            kubernetes: Cluster::default(),
             bwrap: None,
             tools: None,
             binds: Vec::new(),

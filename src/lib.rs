@@ -24,8 +24,8 @@
 //!        <- pipeline <- worker <- web <- app <- cli
 //! ```
 //!
-//! sqlx is named only in `store`, reqwest in `forge`, `model` and `demo`, axum in `web` and `demo`, the git program in `git` and, as the forge that
-//! it plays, in `demo`.
+//! sqlx is named only in `store`, reqwest in `forge`, `model` and `demo`, axum in `web` and `demo`, kube in `sandbox::kubernetes`, the git program in
+//! `git` and, as the forge that it plays, in `demo`.
 //! `tools` is what runs inside the sandbox; the program `frognano-tools` compiles it alone.
 
 pub mod tools;

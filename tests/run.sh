@@ -6,15 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bash deploy/install-needs.sh \
-  "git=git=the tests clone and push for real" \
-  "bwrap=bubblewrap=the tests run the real sandbox" \
-  "python3=python3=the tests run real Python test suites" \
-  "pg_createcluster=postgresql=the stories of the database run on a PostgreSQL of their own too" \
-  "cc=build-essential=links the programs"
-# The module venv is there without ensurepip on Debian, which is why no program can be looked for.
-/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null ||
-  bash deploy/install-needs.sh "no-ensurepip=python3-venv=keeps pytest apart from the machine's own Python"
+bash tests/needs.sh
 for component in rustfmt clippy; do
   cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
 done

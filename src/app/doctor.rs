@@ -14,7 +14,6 @@ use crate::forge::{Examination, OwnAccounts};
 use crate::leaf::tools;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{self, Client, Model as _, TurnRequest};
-use crate::sandbox::Sandboxes as _;
 
 /// More known repositories than this are not looked at.
 const MOST_REPOSITORIES: i64 = 200;
@@ -135,8 +134,8 @@ async fn the_sandbox(config: &Config) -> Vec<Check> {
     let mut checks = Checks::of("sandbox");
     let file = &config.file;
     let started = match std::path::absolute(&file.service.data) {
-        Ok(data) => match sandboxes(file, &data, reachable_for_us(file).await) {
-            Ok(local) => local.start("doctor").await.map_err(|error| error.to_string()),
+        Ok(data) => match sandboxes(file, &data, reachable_for_us(file).await).await {
+            Ok(sandboxes) => sandboxes.start("doctor").await.map_err(|error| error.to_string()),
             Err(complaints) => Err(complaints.join("; ")),
         },
         Err(error) => Err(error.to_string()),

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{File, ForgeKind};
+use super::{File, ForgeKind, SandboxKind};
 
 impl File {
     /// Everything that is wrong, one sentence each.
@@ -121,11 +121,17 @@ impl File {
         }
         demand(sandbox.uid != 0, "[sandbox] uid: never 0".to_owned());
         demand(sandbox.cpus > 0.0, "[sandbox] cpus: more than 0".to_owned());
+        let in_a_cluster = sandbox.kind == SandboxKind::Kubernetes;
         demand(
-            sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
+            in_a_cluster || sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
             "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory".to_owned(),
         );
         demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());
+        demand(
+            !in_a_cluster || sandbox.binds.is_empty(),
+            "[sandbox] binds: a pod sees nothing of this machine; put the toolchain into [sandbox.kubernetes] image".to_owned(),
+        );
+        let of_the_cluster = if in_a_cluster { sandbox.kubernetes.complaints() } else { Vec::new() };
         let run = &self.run;
         demand(run.max_steps > 0, "[run] max_steps: at least 1".to_owned());
         demand(run.attempts > 0, "[run] attempts: at least 1".to_owned());
@@ -138,6 +144,7 @@ impl File {
         demand(run.stuck_after.is_none_or(|times| times >= 2), "[run] stuck_after: at least 2, or left out".to_owned());
         demand((0.0..=2.0).contains(&run.temperature), "[run] temperature: between 0 and 2".to_owned());
         demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
+        complaints.extend(of_the_cluster);
         complaints
     }
 }

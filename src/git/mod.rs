@@ -5,6 +5,7 @@
 //! host's file system under a name of its own: trees are read from and written to the object store, without a work tree.
 
 mod commit;
+mod dot_git;
 mod ignored;
 mod leftovers;
 mod mirror;
@@ -22,6 +23,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 pub use commit::CommitMessage;
+pub use dot_git::DotGit;
 pub use ignored::IgnoreRules;
 pub use mirror::{Mirror, Mirrors};
 pub use patch::Bench;

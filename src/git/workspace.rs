@@ -1,13 +1,13 @@
-//! A commit's files as tar archives for a sandbox, with a `.git` that knows this one commit and no remote, history or credential.
+//! A commit's files as tar archives for a sandbox.
 
 use std::io::Read;
 use std::path::Path;
 
-use crate::domain::{BlobMode, ObjectId};
+use crate::domain::BlobMode;
 
+use super::GitError;
 use super::mirror::Mirror;
 use super::tree::{BlobReader, Tree};
-use super::{Git, GitError};
 
 /// An archive is sent on when it has grown to this many bytes, so that a large repository needs little memory.
 pub const TAR_BYTES: usize = 8 * 1024 * 1024;
@@ -26,35 +26,6 @@ impl Mirror {
     pub fn archives<'a>(&self, tree: &'a Tree) -> Result<Archives<'a>, GitError> {
         Ok(Archives { tree: tree.entries.iter(), reader: BlobReader::open(&self.git, &self.folder)? })
     }
-
-    /// A `.git` folder whose only commit is `commit`, on a branch of the given name, as one archive. It is made in `scratch`, which is removed again.
-    ///
-    /// # Errors
-    /// When git fails or the disk is full.
-    pub async fn dot_git(&self, commit: &ObjectId, branch: &str, scratch: &Path) -> Result<Vec<u8>, GitError> {
-        tokio::fs::remove_dir_all(scratch).await.ok();
-        tokio::fs::create_dir_all(scratch).await.map_err(|error| GitError::Failed(format!("{}: {error}", scratch.display())))?;
-        let made = self.make_dot_git(commit, branch, scratch).await;
-        let archive = match made {
-            Ok(()) => tar_of(&scratch.join(".git")),
-            Err(error) => Err(error),
-        };
-        tokio::fs::remove_dir_all(scratch).await.ok();
-        archive
-    }
-
-    async fn make_dot_git(&self, commit: &ObjectId, branch: &str, scratch: &Path) -> Result<(), GitError> {
-        let source = std::path::absolute(&self.folder).map_err(|error| GitError::Failed(error.to_string()))?;
-        let url = format!("file://{}", source.display());
-        let git: &Git = &self.git;
-        git.run(scratch, &["init", "--quiet", "--template="]).await?;
-        git.run(scratch, &["fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", &url, commit.as_str()]).await?;
-        git.run(scratch, &["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]).await?;
-        git.run(scratch, &["update-ref", &format!("refs/heads/{branch}"), commit.as_str()]).await?;
-        git.run(scratch, &["read-tree", commit.as_str()]).await?;
-        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tfilemode = true\n[user]\n\tname = agent\n\temail = agent@localhost\n[gc]\n\tauto = 0\n";
-        tokio::fs::write(scratch.join(".git/config"), config).await.map_err(|error| GitError::Failed(error.to_string()))
-    }
 }
 
 impl Archives<'_> {
@@ -69,7 +40,7 @@ impl Archives<'_> {
             any = true;
             let content = if entry.mode == BlobMode::Submodule { Vec::new() } else { self.reader.read(&entry.blob).await? };
             archive.add(path, entry.mode, content.len() as u64, content.as_slice())?;
-            if archive.0.get_ref().len() >= TAR_BYTES {
+            if archive.bytes() >= TAR_BYTES {
                 break;
             }
         }
@@ -103,6 +74,12 @@ impl Packing {
             BlobMode::Executable => append(archive, path, tar::EntryType::Regular, 0o755, bytes, content),
             BlobMode::File => append(archive, path, tar::EntryType::Regular, 0o644, bytes, content),
         }
+    }
+
+    /// How much is in it, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.get_ref().len()
     }
 
     /// The archive.
@@ -148,15 +125,6 @@ fn untarred(path: &[u8], error: &std::io::Error) -> GitError {
 
 fn as_path(bytes: &[u8]) -> &Path {
     Path::new(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes))
-}
-
-fn tar_of(dot_git: &Path) -> Result<Vec<u8>, GitError> {
-    let mut archive = tar::Builder::new(Vec::new());
-    archive.mode(tar::HeaderMode::Deterministic);
-    archive
-        .append_dir_all(".git", dot_git)
-        .and_then(|()| archive.into_inner())
-        .map_err(|error| GitError::Failed(format!("the sandbox's .git: {error}")))
 }
 
 #[cfg(test)]

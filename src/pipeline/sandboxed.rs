@@ -18,7 +18,7 @@ pub(super) async fn with_tree(
     purpose: &str,
 ) -> Result<Box<dyn Sandbox>, Stop> {
     let name = format!("{}-{purpose}", work.run);
-    let mut sandbox = work.parts.sandboxes.start(&name).await?;
+    let mut sandbox = work.parts.sandboxes.start_for(&name, &work.run.0, &work.issue_url).await?;
     work.report.sandbox = serde_json::to_value(Told { image: image(work), probed: sandbox.probe_report() }).ok();
     let filled = fill(work, mirror, commit, branch, tree, sandbox.as_mut()).await;
     match filled {
@@ -58,6 +58,9 @@ async fn fill(
         sandbox.put(archive).await?;
     }
     let scratch = work.folder().await?.join("dot-git");
-    sandbox.put(mirror.dot_git(commit, branch, &scratch).await?).await?;
+    let mut dot_git = mirror.dot_git(commit, branch, &scratch).await?;
+    while let Some(archive) = dot_git.next()? {
+        sandbox.put(archive).await?;
+    }
     Ok(())
 }

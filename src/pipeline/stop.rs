@@ -122,7 +122,8 @@ impl From<SandboxError> for Stop {
         match error {
             SandboxError::NetworkOpen(_) => Self::abandoned(Fault::NetworkOpen, text),
             SandboxError::NotStarted(_) | SandboxError::Lost(_) => Self::TryAgain(Fault::SandboxFailed, text),
-            SandboxError::NoRoom(_) => Self::abandoned(Fault::SandboxFailed, text),
+            SandboxError::NoPlaceYet(_) => Self::later(text),
+            SandboxError::NoRoom(_) | SandboxError::Unfit(_) => Self::abandoned(Fault::SandboxFailed, text),
             SandboxError::TooLarge { .. } => Self::refused("size", text),
         }
     }

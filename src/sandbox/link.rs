@@ -3,6 +3,7 @@
 //! What must hold: the other end is an enemy. A late, long, odd or unasked-for answer ends the link, and with the link the sandbox; so does a
 //! call that is dropped half-way. Only an answer that says honestly what went wrong leaves the link usable.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ const STDERR_TAIL: usize = 2048;
 const LONGEST_BASH: Duration = Duration::from_secs(10_800);
 /// What a Bash call gets when it names no time (the Leaf contract).
 const DEFAULT_BASH: Duration = Duration::from_secs(120);
+
+/// What one attempt to reach something is given.
+const PROBE: Duration = Duration::from_millis(300);
 
 /// How long an answer is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +55,7 @@ pub struct Link {
     drain: JoinHandle<()>,
     patience: Patience,
     last_id: u64,
+    memory_kills: u64,
 }
 
 impl Link {
@@ -65,7 +70,7 @@ impl Link {
         let tail = Arc::new(Mutex::new(Vec::new()));
         let drain = tokio::spawn(keep_tail(stderr, Arc::clone(&tail)));
         let streams = Streams { reader: BufReader::new(Box::new(output)), writer: Box::new(input) };
-        Self { streams: Some(streams), stderr: tail, drain, patience, last_id: 0 }
+        Self { streams: Some(streams), stderr: tail, drain, patience, last_id: 0, memory_kills: 0 }
     }
 
     /// Unpacks a tar archive in a folder inside; the number of entries.
@@ -97,6 +102,7 @@ impl Link {
         let request = json!({"op": "run", "script": command.script, "timeout_ms": timeout_ms, "output_limit": command.output_limit});
         let (mut reply, _) = self.ask(request, &[], command.timeout.saturating_add(self.patience.grace), None).await?;
         let ran = serde_json::from_value::<RanReply>(reply["ran"].take()).ok();
+        self.memory_kills = ran.as_ref().map_or(0, |ran| ran.memory_kills);
         self.expect(ran.map(Ran::from), "ran")
     }
 
@@ -139,13 +145,38 @@ impl Link {
     /// # Errors
     /// [`SandboxError::Lost`], also when the answer is not about these targets in this order.
     pub async fn probe(&mut self, targets: &[Target]) -> Result<Vec<Attempt>, SandboxError> {
-        let (mut reply, _) = self.ask(json!({"op": "probe", "targets": targets}), &[], self.patience.grace, None).await?;
+        self.probe_within(targets, PROBE).await
+    }
+
+    /// The same with another time for each attempt.
+    ///
+    /// # Errors
+    /// As [`Link::probe`].
+    pub async fn probe_within(&mut self, targets: &[Target], each: Duration) -> Result<Vec<Attempt>, SandboxError> {
+        let request = json!({"op": "probe", "targets": targets, "patience_ms": u64::try_from(each.as_millis()).unwrap_or(u64::MAX)});
+        let (mut reply, _) = self.ask(request, &[], self.patience.grace + each, None).await?;
         let attempts = serde_json::from_value::<Vec<Attempt>>(reply["probed"].take()).ok();
         let about_these = |attempts: &Vec<Attempt>| {
             let same = |(target, attempt): (&Target, &Attempt)| target.kind == attempt.kind && target.address == attempt.address;
             attempts.len() == targets.len() && targets.iter().zip(attempts).all(same)
         };
         self.expect(attempts.filter(about_these), "probed")
+    }
+
+    /// The kernel's lines about the rights of the program inside, and so of all that it starts.
+    ///
+    /// # Errors
+    /// [`SandboxError::Lost`].
+    pub async fn rights(&mut self) -> Result<BTreeMap<String, String>, SandboxError> {
+        let (mut reply, _) = self.ask(json!({"op": "about"}), &[], self.patience.grace, None).await?;
+        let about = serde_json::from_value(reply["about"].take()).ok();
+        self.expect(about, "about")
+    }
+
+    /// How many processes the kernel killed for want of memory during the last command, as the program inside counted them.
+    #[must_use]
+    pub fn memory_kills(&self) -> u64 {
+        self.memory_kills
     }
 
     /// Whether nothing can be asked any more.
@@ -281,6 +312,8 @@ struct RanReply {
     stdout: String,
     stderr: String,
     elapsed_ms: u64,
+    #[serde(default)]
+    memory_kills: u64,
 }
 
 impl From<RanReply> for Ran {

@@ -4,10 +4,12 @@
 //! repository enters, and no configuration can give it a network; what comes out of it is untrusted bytes; everything in it dies with it.
 
 mod bundle;
+pub mod kubernetes;
 mod link;
 pub mod local;
 mod probe;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +28,12 @@ pub enum SandboxError {
     /// It could not be started.
     #[error("the sandbox could not be started: {0}")]
     NotStarted(String),
+    /// It can't be started now, and can be when what is in the way has passed.
+    #[error("there is no place for the sandbox yet: {0}")]
+    NoPlaceYet(String),
+    /// It can't be started until somebody changes something.
+    #[error("the sandbox can't be started as things are: {0}")]
+    Unfit(String),
     /// Something was reachable from inside.
     #[error("the sandbox reaches {0}: the run is refused before the repository enters")]
     NetworkOpen(String),
@@ -135,4 +143,12 @@ pub trait Sandboxes: Send + Sync {
     }
     /// Starts a sandbox and has it prove that it reaches nothing.
     async fn start(&self, name: &str) -> Result<Box<dyn Sandbox>, SandboxError>;
+    /// The same for a run, which is written on the sandbox where it is kept by others, with the address of what it works on.
+    async fn start_for(&self, name: &str, _run: &str, _works_on: &str) -> Result<Box<dyn Sandbox>, SandboxError> {
+        self.start(name).await
+    }
+    /// Removes what is left of sandboxes of runs that are none of these, where they are kept by others; the names of what was removed.
+    async fn reap(&self, _held: &HashSet<String>, _now_ms: i64) -> Result<Vec<String>, SandboxError> {
+        Ok(Vec::new())
+    }
 }

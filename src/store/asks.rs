@@ -33,7 +33,14 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn next_ask(&self, owner: &str, lease_ms: i64, clock: &dyn Clock) -> Result<Option<Ask>, StoreError> {
-        let now = self.lease_time(clock).await?;
+        let look = format!(
+            "with clock as (select {} as now) select now from clock where exists \
+             (select 1 from asks where state = 'open' and not_before_ms <= clock.now)",
+            self.lease_clock(clock)
+        );
+        // Who has nothing to do holds up nobody who has.
+        let Some(due) = sqlx::query(sqlx::AssertSqlSafe(look)).fetch_optional(&self.pool).await? else { return Ok(None) };
+        let now: i64 = due.try_get("now")?;
         let mut transaction = self.alone(Alone::Asks).await?;
         let row = sqlx::query(
             "update asks set not_before_ms = $1, owner = $2, tries = tries + 1 where id = \

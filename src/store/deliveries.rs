@@ -189,8 +189,10 @@ impl Store {
 }
 
 async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, repo: &RepoRef) -> Result<(), StoreError> {
+    // Looked for first: the conflict alone would let deliveries of one repository wait for each other's disk.
     sqlx::query(
-        "insert into repositories (forge, repo_id, path) values ($1, $2, $3) \
+        "insert into repositories (forge, repo_id, path) select cast($1 as text), cast($2 as text), cast($3 as text) \
+         where not exists (select 1 from repositories where forge = $1 and repo_id = $2 and path = $3) \
          on conflict (forge, repo_id) do update set path = excluded.path where repositories.path <> excluded.path",
     )
     .bind(&repo.forge)

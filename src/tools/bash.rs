@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::process::Command;
 use std::time::Duration;
 
 use super::output::Head;
@@ -28,8 +27,8 @@ pub(super) fn bash(room: &mut Room, args: &Args) -> Result<String, InputClosed> 
         Err(exception) => return Ok(exception.observation()),
     };
     let limit = room.limits.bash_chars;
-    let mut shell = Command::new(SHELL);
-    shell.args(["-lc", &command]).current_dir(room.workdir.path());
+    let mut shell = room.command(SHELL);
+    shell.args(["-lc", &command]);
     let (mut out, mut err) = (Head::new(limit), Head::new(limit));
     let timeout = Duration::from_secs_f64(seconds.clamp(0.1, MOST_SECONDS));
     let ended = room.processes.run(shell, timeout, room.bell.as_fd(), &mut out, &mut err);

@@ -45,6 +45,17 @@ pub(super) fn confine(bounds: &Bounds) -> Result<(), String> {
     install_filters().map_err(|why| format!("can't install the system call filter: {why}"))
 }
 
+/// The lines of the kernel about this program's rights, which everything that it starts inherits: `NoNewPrivs`, `Seccomp` and the capabilities.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(super) fn about() -> Result<BTreeMap<String, String>, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|why| format!("/proc/self/status can't be read: {why}"))?;
+    let told = status.lines().filter_map(|line| line.split_once(':'));
+    let rights = told.filter(|(name, _)| name.starts_with("Cap") || ["NoNewPrivs", "Seccomp"].contains(name));
+    Ok(rights.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+}
+
 fn lower(resource: Resource, limit: u64) -> nix::Result<()> {
     let (_, hard) = getrlimit(resource)?;
     let limit = limit.min(hard);

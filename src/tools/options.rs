@@ -16,6 +16,8 @@ pub(super) struct Options {
     pub bounds: Bounds,
     /// How long observations may be.
     pub limits: Limits,
+    /// Variables whose names begin so are not handed on to what is started.
+    pub without_env: Vec<String>,
 }
 
 /// How long observations may be (leaf.md, "Evaluated configuration"). Zero or less means without a limit, as in the reference.
@@ -32,7 +34,7 @@ pub(super) struct Limits {
 }
 
 impl Options {
-    /// Reads `--workdir DIR [--confine] [--max-processes N] [--max-file-bytes N] [--max-memory-bytes N] [--max-open-files N]`.
+    /// Reads `--workdir DIR [--confine] [--max-processes N] [--max-file-bytes N] [--max-memory-bytes N] [--max-open-files N] [--without-env PREFIX]…`.
     ///
     /// # Errors
     /// One sentence about the first word that can't be understood.
@@ -40,6 +42,7 @@ impl Options {
         let mut workdir = None;
         let mut confine = false;
         let mut bounds = Bounds::default();
+        let mut without_env = Vec::new();
         let mut words = words;
         while let Some(word) = words.next() {
             let name = word.to_string_lossy().into_owned();
@@ -51,15 +54,16 @@ impl Options {
                 "--max-file-bytes" => bounds.file_bytes = Some(number(&name, &value()?)?),
                 "--max-memory-bytes" => bounds.memory_bytes = Some(number(&name, &value()?)?),
                 "--max-open-files" => bounds.open_files = Some(number(&name, &value()?)?),
+                "--without-env" => without_env.push(value()?.to_string_lossy().into_owned()),
                 _ => {
                     return Err(format!(
-                        "unknown option {name:?}; known are --workdir, --confine and --max-{{processes,file-bytes,memory-bytes,open-files}}"
+                        "unknown option {name:?}; known are --workdir, --confine, --without-env and --max-{{processes,file-bytes,memory-bytes,open-files}}"
                     ));
                 }
             }
         }
         let workdir = workdir.ok_or("--workdir DIR is missing")?;
-        Ok(Self { workdir, confine, bounds, limits: Limits::from_environment()? })
+        Ok(Self { workdir, confine, bounds, limits: Limits::from_environment()?, without_env })
     }
 }
 

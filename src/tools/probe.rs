@@ -29,6 +29,12 @@ enum Kind {
     Dns,
     Abstract,
     Vsock,
+    /// A question to a name server, or to whatever else answers to one.
+    Answer,
+    /// A path that must not be there.
+    File,
+    /// The addresses that the variables of a cluster name, by the beginning of their names.
+    Variables,
 }
 
 /// What became of it.
@@ -40,17 +46,18 @@ pub(super) struct Attempt {
     why: String,
 }
 
-/// Tries all targets at once; each has 300 ms, and one that takes longer is not reached.
+/// Tries all targets at once; each has so many milliseconds (300 when not said), and one that takes longer is not reached.
 ///
 /// # Errors
 /// When a target could not be tried at all (a bad address, no room for the attempt): that proves nothing, and must not look like a closed wall.
-pub(super) fn probe(targets: Vec<Target>) -> Result<Vec<Attempt>, String> {
-    let deadline = Instant::now() + PATIENCE;
+pub(super) fn probe(targets: Vec<Target>, patience_ms: Option<u64>) -> Result<Vec<Attempt>, String> {
+    let patience = patience_ms.map_or(PATIENCE, |ms| Duration::from_millis(ms.clamp(1, 10_000)));
+    let deadline = Instant::now() + patience;
     let mut waiting = Vec::new();
     for target in targets {
         let (sender, receiver) = channel();
         let (kind, address) = (target.kind, target.address.clone());
-        let started = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || sender.send(attempt(kind, &address)));
+        let started = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || sender.send(attempt(kind, &address, patience)));
         started.map_err(|why| format!("{:?} could not be tried: {why}", target.address))?;
         waiting.push((target, receiver));
     }
@@ -60,7 +67,7 @@ pub(super) fn probe(targets: Vec<Target>) -> Result<Vec<Attempt>, String> {
             Ok(Ok(what)) => (true, what.to_owned()),
             Ok(Err(why)) if was_not_tried(&why) => return Err(format!("{address:?} could not be tried: {why}")),
             Ok(Err(why)) => (false, why.to_string()),
-            Err(_) => (false, "no answer within 300 ms".to_owned()),
+            Err(_) => (false, format!("no answer within {} ms", patience.as_millis())),
         };
         attempts.push(Attempt { kind, address, reached, why });
     }
@@ -72,9 +79,9 @@ fn was_not_tried(why: &io::Error) -> bool {
         || matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
 }
 
-fn attempt(kind: Kind, address: &str) -> io::Result<&'static str> {
+fn attempt(kind: Kind, address: &str, patience: Duration) -> io::Result<&'static str> {
     match kind {
-        Kind::Tcp => TcpStream::connect_timeout(&parsed(address)?, PATIENCE).map(|_| "connected"),
+        Kind::Tcp => TcpStream::connect_timeout(&parsed(address)?, patience).map(|_| "connected"),
         Kind::Udp => {
             let target: SocketAddr = parsed(address)?;
             let own = UdpSocket::bind(if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
@@ -87,7 +94,40 @@ fn attempt(kind: Kind, address: &str) -> io::Result<&'static str> {
         }
         Kind::Abstract => UnixStream::connect_addr(&UnixAddr::from_abstract_name(address)?).map(|_| "connected"),
         Kind::Vsock => vsock(address),
+        Kind::Answer => asked(parsed(address)?, patience),
+        Kind::File => std::fs::symlink_metadata(address).map(|_| "it is there"),
+        Kind::Variables => named_by_variables(address, patience),
     }
+}
+
+/// Asks for the address of `kubernetes.default` as a resolver does; any datagram back is an answer.
+fn asked(target: SocketAddr, patience: Duration) -> io::Result<&'static str> {
+    const QUESTION: &[u8] =
+        b"\x66\x72\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x0akubernetes\x07default\x03svc\x07cluster\x05local\x00\x00\x01\x00\x01";
+    let own = UdpSocket::bind(if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    own.connect(target)?;
+    own.set_read_timeout(Some(patience))?;
+    own.send(QUESTION)?;
+    own.recv(&mut [0; 512]).map(|_| "it answered")
+}
+
+fn named_by_variables(prefix: &str, patience: Duration) -> io::Result<&'static str> {
+    let value = |name: &str| std::env::var(name).ok();
+    let hosts = std::env::vars().filter(|(name, _)| name.starts_with(prefix) && name.ends_with("_SERVICE_HOST"));
+    let addresses: Vec<SocketAddr> = hosts
+        .filter_map(|(name, host)| {
+            let port = value(&name.replace("_SERVICE_HOST", "_SERVICE_PORT"))?;
+            format!("{host}:{port}").parse().or_else(|_| format!("[{host}]:{port}").parse()).ok()
+        })
+        .collect();
+    let mut last = io::Error::other("there is no such variable");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, patience) {
+            Ok(_) => return Ok("an address of theirs could be connected"),
+            Err(why) => last = why,
+        }
+    }
+    Err(last)
 }
 
 /// A vsock socket is outside of the network namespace: that it can be made at all is a way out.

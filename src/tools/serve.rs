@@ -4,6 +4,7 @@
 //! answers of `list` and `take`. The end of the input ends the program and everything it started: at once when a command has been running for
 //! a while; requests that were piped in as a whole still get their answers, for 2.5 seconds at most.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd as _;
@@ -20,7 +21,7 @@ use super::output::HeadAndTail;
 use super::paths::Workdir;
 use super::process::{Ended, Processes};
 use super::tree::NotTaken;
-use super::{bash, confine, edit, glob, probe, read, tree, unpack, write};
+use super::{bash, confine, edit, glob, memory, probe, read, tree, unpack, write};
 
 /// What a tool needs besides its arguments.
 pub(super) struct Room {
@@ -34,6 +35,8 @@ pub(super) struct Room {
     pub bell: File,
     /// The contents that were named before.
     pub known: tree::Known,
+    /// The variables that nothing inherits.
+    pub without_env: Vec<OsString>,
 }
 
 /// The input has ended while a command ran.
@@ -59,13 +62,36 @@ pub(super) fn serve(options: Options) -> Result<(), String> {
     }
     let input = Input::open().and_then(|input| Ok((input, Input::bell()?)));
     let (mut input, bell) = input.map_err(|why| format!("can't read the input: {why}"))?;
-    let mut room = Room { workdir: Workdir::new(workdir), limits: options.limits, processes, bell, known: tree::Known::default() };
+    let mut room = Room {
+        workdir: Workdir::new(workdir),
+        limits: options.limits,
+        processes,
+        bell,
+        known: tree::Known::default(),
+        without_env: hidden(&options.without_env),
+    };
     let ended = room.answer_all(&mut input);
     room.processes.end_all();
     ended.map_err(|why| format!("the answers can't be written: {why}"))
 }
 
+/// The names of all variables that begin with one of these.
+fn hidden(prefixes: &[String]) -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| prefixes.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))).collect()
+}
+
 impl Room {
+    /// A command in the working folder, with the environment that is handed on.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for name in &self.without_env {
+            command.env_remove(name);
+        }
+        command.current_dir(self.workdir.path());
+        command
+    }
+
     fn answer_all(&mut self, input: &mut Input) -> io::Result<()> {
         loop {
             if !input.has_more() {
@@ -153,11 +179,13 @@ impl Room {
             }
             Some("take") => take(body, payload),
             Some("run") => self.run(body)?,
+            Some("about") => confine::about().map_or_else(failed, |about| Answer::Plain(json!({"about": about}))),
             Some("probe") => match serde_json::from_value(body.get("targets").cloned().unwrap_or_default()) {
-                Ok(targets) => probe::probe(targets).map_or_else(failed, |attempts| Answer::Plain(json!({"probed": attempts}))),
+                Ok(targets) => probe::probe(targets, body.get("patience_ms").and_then(Value::as_u64))
+                    .map_or_else(failed, |attempts| Answer::Plain(json!({"probed": attempts}))),
                 Err(why) => failed(format!("the targets of a probe can't be understood: {why}")),
             },
-            Some(op) => failed(format!("unknown op {op:?}; known are put, list, take, run and probe")),
+            Some(op) => failed(format!("unknown op {op:?}; known are put, list, take, run, about and probe")),
             None => failed("a request needs `tool` or `op`".to_owned()),
         })
     }
@@ -170,10 +198,11 @@ impl Room {
             Ok(asked) => asked,
             Err(error) => return Ok(failed(error)),
         };
-        let mut command = Command::new(bash::SHELL);
-        command.args(["-c", script]).current_dir(self.workdir.path());
+        let mut command = self.command(bash::SHELL);
+        command.args(["-c", script]);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut out, mut err) = (HeadAndTail::new(limit), HeadAndTail::new(limit));
+        let kills = memory::kills();
         let started = Instant::now();
         let ended = self.processes.run(command, Duration::from_millis(timeout), self.bell.as_fd(), &mut out, &mut err);
         self.processes.end_all();
@@ -181,11 +210,21 @@ impl Room {
             Ok(Ended::Exited(code)) => Some(code),
             Ok(Ended::TimedOut) => None,
             Ok(Ended::InputClosed) => return Err(InputClosed),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(no_shell(&why)),
             Err(why) => return Ok(failed(format!("{} could not be started: {why}", bash::SHELL))),
         };
+        let memory_kills = memory::kills().saturating_sub(kills);
         let elapsed = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Answer::Plain(json!({"ran": {"exit_code": exit_code, "stdout": out.text(), "stderr": err.text(), "elapsed_ms": elapsed}})))
+        Ok(Answer::Plain(
+            json!({"ran": {"exit_code": exit_code, "stdout": out.text(), "stderr": err.text(), "elapsed_ms": elapsed, "memory_kills": memory_kills}}),
+        ))
     }
+}
+
+/// An image without a shell: what a shell says of a program that it does not find.
+fn no_shell(why: &io::Error) -> Answer {
+    let stderr = format!("{} is not in this image: {why}", bash::SHELL);
+    Answer::Plain(json!({"ran": {"exit_code": 127, "stdout": "", "stderr": stderr, "elapsed_ms": 0, "memory_kills": 0}}))
 }
 
 fn put(body: &Value, mut payload: Payload<'_>) -> Answer {

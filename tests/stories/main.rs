@@ -25,6 +25,7 @@ mod hostile_bash;
 mod house;
 mod human_review;
 mod kept_rows;
+mod kubernetes;
 mod leaf_loop;
 mod leaf_recovery;
 mod leaf_vectors;

@@ -29,8 +29,15 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 5] =
-    [("sqlx", &["store"]), ("axum", &["web", "demo"]), ("hyper", &["web"]), ("reqwest", &["forge", "model", "demo"]), ("clap", &["cli"])];
+const KEPT_IN: [(&str, &[&str]); 7] = [
+    ("sqlx", &["store"]),
+    ("axum", &["web", "demo"]),
+    ("hyper", &["web"]),
+    ("reqwest", &["forge", "model", "demo"]),
+    ("clap", &["cli"]),
+    ("kube", &["sandbox"]),
+    ("k8s_openapi", &["sandbox"]),
+];
 
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();

@@ -1,8 +1,8 @@
 //! What every sandbox promises, tried through the real thing.
 
-mod suite;
-mod tar_files;
-mod walls;
+pub mod suite;
+pub mod tar_files;
+pub mod walls;
 
 mod local;
 mod local_ends;

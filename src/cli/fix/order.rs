@@ -75,7 +75,7 @@ impl Order {
         let data = tempfile::Builder::new().prefix("frognano-").tempdir().map_err(|error| vec![format!("no temporary folder: {error}")])?;
         open_for_the_sandbox(data.path());
         let file = self.file()?;
-        let sandboxes = app::sandboxes(&file, data.path(), Vec::new())?;
+        let sandboxes = app::sandboxes_here(&file, data.path(), Vec::new())?;
         let clock = Arc::new(SystemClock);
         let parts = app::assemble(&file, data.path(), Arc::new(sandboxes), Arc::new(model), clock, self.test.clone()).await?;
         Ok(Prepared { parts, order: self, checkpoint, out, _data: data })

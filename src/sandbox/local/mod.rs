@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::process::{Child, Command as Process};
 
+pub(super) use settings::complaint_about_variable;
 pub use settings::{SANDBOX_UID, Settings};
 
 use super::probe::{Bait, outside};

@@ -181,7 +181,8 @@ fn homes() -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from("/root"), PathBuf::from("/home")]).chain(others).collect()
 }
 
-fn complaint_about_variable(name: &str) -> Option<String> {
+/// Why no sandbox may have this variable.
+pub(in super::super) fn complaint_about_variable(name: &str) -> Option<String> {
     const FIXED: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "USER"];
     const SECRET: [&str; 11] =
         ["PROXY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "KEY", "AUTH", "COOKIE", "SESSION", "DSN", "DATABASE_URL"];

@@ -1,0 +1,130 @@
+//! A pod and its policy for as long as they are held, and their end.
+//!
+//! What must hold: the policy outlives the pod, or what still runs in it would have a network for a moment; nothing is left when the end returns; a
+//! value that is dropped ends them too, and what even that misses falls to the reaper and to the cluster's own collector.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{Api, DeleteParams, ListParams};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::trouble::{Told, of_answer};
+
+/// What a sandbox is made of in the cluster, by kind.
+#[derive(Clone)]
+pub(super) struct Kinds {
+    pub(super) pods: Api<Pod>,
+    pub(super) policies: Api<NetworkPolicy>,
+    pub(super) maps: Api<ConfigMap>,
+    pub(super) events: Api<Event>,
+}
+
+impl Kinds {
+    pub(super) fn new(client: &kube::Client, namespace: &str) -> Self {
+        Self {
+            pods: Api::namespaced(client.clone(), namespace),
+            policies: Api::namespaced(client.clone(), namespace),
+            maps: Api::namespaced(client.clone(), namespace),
+            events: Api::namespaced(client.clone(), namespace),
+        }
+    }
+
+    /// Deletes a pod, waits until its processes are gone, and deletes its policy.
+    ///
+    /// # Errors
+    /// What kept it from being deleted, after many tries.
+    pub(super) async fn remove(&self, name: &str) -> Result<(), Told> {
+        const PAUSES: [u64; 9] = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600];
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            match (self.remove_once(name).await, pauses.next()) {
+                (Ok(()), _) => return Ok(()),
+                (Err(told), None) => return Err(told),
+                (Err(_), Some(pause)) => tokio::time::sleep(Duration::from_millis(pause)).await,
+            }
+        }
+    }
+
+    async fn remove_once(&self, name: &str) -> Result<(), Told> {
+        const LONGEST: Duration = Duration::from_secs(90);
+        // A second of grace makes the server wait until the node has ended every process; none would forget the pod at once.
+        gone(self.pods.delete(name, &DeleteParams::default().grace_period(1)).await)?;
+        let away = async {
+            let mut pause = Duration::from_millis(50);
+            while self.pods.get_metadata_opt(name).await.map_err(|error| of_answer(&error))?.is_some() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 3 / 2).min(Duration::from_secs(1));
+            }
+            Ok::<(), Told>(())
+        };
+        match tokio::time::timeout(LONGEST, away).await {
+            Ok(away) => away?,
+            // The node does not answer any more: the server is told to forget the pod, which nothing runs any longer that could be reached.
+            Err(_) => gone(self.pods.delete(name, &DeleteParams::default().grace_period(0)).await)?,
+        }
+        gone(self.policies.delete(name, &DeleteParams::background()).await)
+    }
+
+    /// The warnings about a pod, oldest first.
+    pub(super) async fn warnings(&self, name: &str) -> Vec<Event> {
+        let about = ListParams::default().fields(&format!("involvedObject.name={name}"));
+        let mut events = self.events.list(&about).await.map(|list| list.items).unwrap_or_default();
+        events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
+        events
+    }
+}
+
+fn gone<T>(deleted: kube::Result<T>) -> Result<(), Told> {
+    match deleted {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(of_answer(&error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// A name under which pod and policy are held.
+pub(super) struct Held {
+    kinds: Kinds,
+    name: String,
+    ending: Option<JoinHandle<()>>,
+    is_over: bool,
+}
+
+impl Held {
+    pub(super) const fn new(kinds: Kinds, name: String) -> Self {
+        Self { kinds, name, ending: None, is_over: false }
+    }
+
+    /// Begins to end both, by a task that nothing stops.
+    pub(super) fn begin_to_end(&mut self) {
+        if !self.is_over
+            && let Ok(runtime) = Handle::try_current()
+        {
+            self.is_over = true;
+            self.ending = Some(runtime.spawn(remove(self.kinds.clone(), self.name.clone())));
+        }
+    }
+
+    /// Ends both, and waits until nothing is left.
+    pub(super) async fn end(mut self) {
+        self.begin_to_end();
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.await;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.begin_to_end();
+    }
+}
+
+async fn remove(kinds: Kinds, name: String) {
+    if let Err(told) = kinds.remove(&name).await {
+        tracing::warn!(name, words = told.words, "a sandbox could not be removed from the cluster; it is looked for again later");
+    }
+}
