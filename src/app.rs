@@ -110,6 +110,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
     parts.baselines = Some(store.clone());
+    if store.is_shared() {
+        parts.settings.kept = pipeline::KeepLimits::in_a_database();
+    }
     let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
     let settings = worker::Settings {
@@ -119,6 +122,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         retry: Duration::from_secs(10),
         model_retry: Duration::from_secs(file.model.retry_seconds),
         reconcile: Duration::from_secs(file.service.reconcile_seconds),
+        keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
     };

@@ -118,6 +118,8 @@ pub struct Service {
     pub grace_seconds: u64,
     /// How often it is looked for what a lost delivery would have brought, in seconds; 0: never.
     pub reconcile_seconds: u64,
+    /// How many days deliveries are kept; 0: for ever.
+    pub keep_deliveries_days: u32,
     /// The most comments on one issue or pull request within an hour; edits of the status comment do not count.
     pub comments_per_hour: u32,
     /// The address of a site that shows runs, `{public_url}/runs/{run}`; given, pull requests and comments link to it.
@@ -146,6 +148,7 @@ impl Default for Service {
             max_leases: 5,
             grace_seconds: 20,
             reconcile_seconds: 300,
+            keep_deliveries_days: 90,
             comments_per_hour: 20,
             public_url: None,
             max_body_bytes: 25 * 1024 * 1024,

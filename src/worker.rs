@@ -7,19 +7,21 @@ mod asks;
 mod commands;
 mod conclude;
 mod feedback;
+mod prune;
 mod reap;
 mod reconcile;
 mod record;
 mod reviews;
 mod stopping;
 mod undo;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Mutex, Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Cancel, Fault, Ids, Outcome, Refusal, Stage};
@@ -51,6 +53,8 @@ pub struct Settings {
     pub model_retry: Duration,
     /// How often it is looked for what a lost delivery would have brought; never for zero.
     pub reconcile: Duration,
+    /// How long deliveries are kept; for ever for zero.
+    pub keep_deliveries: Duration,
     /// How many comments may be written on one issue or pull request within an hour.
     pub comments_per_hour: i64,
     /// How much may run at once, over all workers.
@@ -106,6 +110,10 @@ pub struct Worker {
     wake: Arc<Notify>,
     model_is_down: AtomicBool,
     busy: AtomicUsize,
+    /// Held by the hand that looks for a job: a worker without work asks the database as if it had one hand.
+    looking: Mutex<()>,
+    /// The same for what is asked.
+    listening: Mutex<()>,
     progress: broadcast::Sender<Progress>,
 }
 
@@ -141,7 +149,9 @@ impl Worker {
         wake: Arc<Notify>,
     ) -> Self {
         let (progress, _) = broadcast::channel(1024);
-        Self { store, forges, parts, settings, ids, wake, model_is_down: AtomicBool::new(false), busy: AtomicUsize::new(0), progress }
+        let (model_is_down, busy) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (looking, listening) = (Mutex::default(), Mutex::default());
+        Self { store, forges, parts, settings, ids, wake, model_is_down, busy, looking, listening, progress }
     }
 
     /// What happens from now on.
@@ -162,8 +172,8 @@ impl Worker {
         }
         let abort = CancellationToken::new();
         let mut hands = tokio::task::JoinSet::new();
-        for hand in 0..concurrency {
-            hands.spawn(self.clone().one_after_the_other(hand, stop.clone(), abort.clone()));
+        for _ in 0..concurrency {
+            hands.spawn(self.clone().one_after_the_other(stop.clone(), abort.clone()));
         }
         hands.spawn(self.clone().greet_while_busy(concurrency, stop.clone(), abort.clone()));
         hands.spawn(self.clone().take_up_waiting(stop.clone()));
@@ -172,6 +182,7 @@ impl Worker {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
         hands.spawn(self.clone().watch_reviews(stop.clone()));
+        hands.spawn(self.clone().prune_again_and_again(stop.clone()));
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
         }
@@ -180,60 +191,6 @@ impl Worker {
             tracing::info!("the grace time is over: runs that go on are put back");
             abort.cancel();
             while hands.join_next().await.is_some() {}
-        }
-    }
-
-    async fn one_after_the_other(self: Arc<Self>, hand: usize, stop: CancellationToken, abort: CancellationToken) {
-        while !stop.is_cancelled() {
-            let pause = match self.run_next(&abort).await {
-                Ok(Some(_)) => continue,
-                Ok(None) => look_again_after(&self.settings.owner, hand),
-                Err(error) => {
-                    tracing::error!(%error, "no job could be claimed");
-                    Duration::from_secs(5)
-                }
-            };
-            let pause = if self.model_is_down.load(Ordering::Relaxed) { self.settings.model_retry } else { pause };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep(pause) => {}
-            }
-        }
-    }
-
-    /// Sees to it that nobody who sets a label waits for a sign until a hand is free.
-    async fn greet_while_busy(self: Arc<Self>, hands: usize, stop: CancellationToken, abort: CancellationToken) {
-        while !stop.is_cancelled() {
-            if self.busy.load(Ordering::Relaxed) >= hands {
-                match self.greet_next(&abort).await {
-                    Ok(Some(_)) => continue,
-                    Ok(None) => {}
-                    Err(error) => tracing::error!(%error, "no job could be claimed"),
-                }
-            }
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(Duration::from_secs(2)) => {}
-            }
-        }
-    }
-
-    /// Looks for deliveries that nobody would ever look at again, at the start and once a minute.
-    async fn take_up_waiting(self: Arc<Self>, stop: CancellationToken) {
-        while !stop.is_cancelled() {
-            match self.store.take_up_waiting(self.parts.clock.as_ref(), self.ids.as_ref()).await {
-                Ok(0) => {}
-                Ok(jobs) => {
-                    tracing::info!(jobs, "took up deliveries that were waiting");
-                    self.wake.notify_one();
-                }
-                Err(error) => tracing::error!(%error, "waiting deliveries could not be looked for"),
-            }
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(Duration::from_secs(60)) => {}
-            }
         }
     }
 
@@ -254,24 +211,15 @@ impl Worker {
     /// # Errors
     /// When the database does not give a job; nothing was begun then.
     pub async fn run_next(&self, abort: &CancellationToken) -> Result<Option<Ended>, StoreError> {
-        if self.store.paused().await?.is_some() {
-            return self.greet_next(abort).await;
-        }
-        let mut which = Which::Any;
-        if self.model_is_down.load(Ordering::Relaxed) {
-            if self.parts.model.is_up().await {
-                tracing::info!("the model's server answers again");
-                self.model_is_down.store(false, Ordering::Relaxed);
-            } else {
-                // A new label gets its answer all the same: its job goes as far as it can without a model.
-                which = Which::New;
-            }
-        }
-        let Some(claimed) = self.claim(which).await? else { return Ok(None) };
+        let Some((claimed, part)) = self.claim_next().await? else { return Ok(None) };
+        Ok(Some(self.work_on(&claimed, part, abort).await))
+    }
+
+    async fn work_on(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
         self.busy.fetch_add(1, Ordering::Relaxed);
-        let ended = self.keep_and_run(&claimed, Part::Whole, abort).await;
+        let ended = self.keep_and_run(claimed, part, abort).await;
         self.busy.fetch_sub(1, Ordering::Relaxed);
-        Ok(Some(ended))
+        ended
     }
 
     async fn claim(&self, which: Which) -> Result<Option<Claimed>, StoreError> {
@@ -423,12 +371,6 @@ async fn at_its_present_path(forge: &dyn Forge, claimed: &Claimed) -> Claimed {
         claimed.repo = repository.repo;
     }
     claimed
-}
-
-/// About a second, for each hand of each worker another: they do not all ask the database at once.
-fn look_again_after(owner: &str, hand: usize) -> Duration {
-    let sum = owner.bytes().fold(hand as u64 * 61, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    Duration::from_millis(800 + sum % 400)
 }
 
 fn millis(duration: Duration) -> i64 {

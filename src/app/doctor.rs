@@ -1,9 +1,11 @@
 //! The examination of everything that a run would need, before the first label: nothing is changed on any forge.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use url::Url;
 
 use super::{forge, model_endpoint, model_settings, reachable_for_us, sandboxes};
 use crate::config::Config;
@@ -55,6 +57,9 @@ async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
         }
     };
     checks.ok("opens", "and has the tables of this version");
+    if let Some(why) = config.file.service.database.as_deref().and_then(unproved_server) {
+        checks.warn("encrypted", why);
+    }
     match store.try_writing().await {
         Ok(()) => checks.ok("writable", "something could be written"),
         Err(error) => checks.fail("writable", format!("{error}; see the disk and the rights on {}", data.display())),
@@ -65,6 +70,27 @@ async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
         checks.warn("repositories", format!("those worked on can't be listed: {error}"));
         Vec::new()
     })
+}
+
+/// Why it is not sure that the database is the one that is meant, and that nobody reads along; none where the address demands it, or where
+/// nothing leaves this machine.
+fn unproved_server(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok().filter(|url| url.scheme().starts_with("postgres"))?;
+    let value = |names: &[&str]| url.query_pairs().filter(|(name, _)| names.contains(&&**name)).last().map(|(_, value)| value.into_owned());
+    let host = value(&["host", "hostaddr"]).unwrap_or_else(|| url.host_str().unwrap_or_default().replace("%2F", "/"));
+    let host = host.trim_matches(['[', ']']);
+    let is_here =
+        host.is_empty() || host == "localhost" || host.starts_with('/') || host.parse::<IpAddr>().is_ok_and(|host| host.is_loopback());
+    let mode = value(&["sslmode", "ssl-mode"]);
+    let told = match mode.as_deref() {
+        _ if is_here => return None,
+        Some("verify-full") => return None,
+        Some(mode) => format!("asks for sslmode={mode} only"),
+        None => "names no sslmode".to_owned(),
+    };
+    Some(format!(
+        "[service] database: {told}, so whoever stands between could read or answer for {host}: use sslmode=verify-full and sslrootcert"
+    ))
 }
 
 async fn the_model(config: &Config) -> Vec<Check> {
@@ -130,4 +156,33 @@ async fn the_sandbox(config: &Config) -> Vec<Check> {
     }
     found.extend(checks.done());
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unproved_server;
+
+    #[test]
+    fn a_server_elsewhere_must_be_proved() {
+        for silent in [
+            "sqlite:///var/lib/frognano/frognano.sqlite",
+            "postgres://frognano@localhost/frognano",
+            "postgres://frognano@127.0.0.7:5433/frognano?sslmode=disable",
+            "postgres://frognano@[::1]/frognano",
+            "postgres:///frognano?host=/run/postgresql",
+            "postgres://%2Frun%2Fpostgresql/frognano",
+            "postgresql://frognano@db.example.com/frognano?sslmode=verify-full&sslrootcert=/ca.pem",
+        ] {
+            assert_eq!(unproved_server(silent), None, "{silent}");
+        }
+        for (told, words) in [
+            ("postgres://frognano@db.example.com/frognano", "names no sslmode"),
+            ("postgres://frognano@db.example.com/frognano?sslmode=require", "sslmode=require only"),
+            ("postgres://frognano@10.0.0.7/frognano?sslmode=verify-ca", "answer for 10.0.0.7"),
+            ("postgres://frognano@localhost/frognano?host=db.example.com", "answer for db.example.com"),
+            ("postgres://frognano@localhost.example.com/frognano?sslmode=verify-full&sslmode=prefer", "sslmode=prefer only"),
+        ] {
+            assert!(unproved_server(told).is_some_and(|why| why.contains(words)), "{told}: {:?}", unproved_server(told));
+        }
+    }
 }

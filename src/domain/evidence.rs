@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TestRun;
+use super::{Finding, TestRun};
 
 /// What the tests show of a patch, from strong to weak. Nothing is claimed beyond what was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,8 @@ pub struct Judging {
     pub red: Vec<Kept>,
     /// The patch's tests with its source changes.
     pub green: Vec<Kept>,
+    /// What tests said whose checks were reversed.
+    pub reversed: Option<Reversal>,
     /// What was learned of its hunks.
     pub hunks: Vec<Hunk>,
     /// How long the runs for the proof and the hunks took, in milliseconds.
@@ -57,8 +59,23 @@ pub struct Judging {
     pub notes: Vec<String>,
     /// The proofs that may open a pull request.
     pub open_with: Vec<Proof>,
+    /// The tests of base that the patch takes away for a reason that the rules accept, dotted.
+    pub gone: Vec<String>,
+    /// What the rules flagged.
+    pub flags: Vec<Finding>,
     /// Nothing more is to be measured.
     pub finished: bool,
+}
+
+/// Runs of tests whose checks were turned into their opposites: on an honest tree they fail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reversal {
+    /// The tests: the path of the file, and `Class::test` in it.
+    pub tests: Vec<(String, String)>,
+    /// What they said on the patch; more than once where one of them passes, since luck may make it pass.
+    pub on_patch: Vec<Kept>,
+    /// What they said without its source, where one of them passes on the patch.
+    pub at_base: Option<Kept>,
 }
 
 /// The facts behind a judgement.
@@ -73,6 +90,8 @@ pub struct Evidence {
     pub flaky: Vec<String>,
     /// Tests that took long at base, with their time; for information.
     pub slow: Vec<String>,
+    /// How many tests failed on the patch, as they must, with their checks reversed.
+    pub reversed: u64,
     /// The parts of the patch that were reverted alone, each with what the proving tests said then; empty where it was not tried.
     pub hunks: Vec<Hunk>,
 }

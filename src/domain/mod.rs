@@ -17,7 +17,7 @@ mod test_run;
 
 pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
-pub use evidence::{Evidence, Hunk, Judging, Kept, Proof};
+pub use evidence::{Evidence, Hunk, Judging, Kept, Proof, Reversal};
 pub use explanation::Explanation;
 pub use hidden::without_hidden;
 pub use issue::{Issue, IssueText, same_label};
@@ -25,7 +25,7 @@ pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, St
 pub use origin::{Cancel, Origin, Round, branch_of, issue_and_run_of};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
 pub use policy::{Permission, Refusal};
-pub use test_paths::{is_collected_file, is_test_configuration, is_test_file};
+pub use test_paths::{TestNames, is_collected_file, is_test_configuration, is_test_file};
 pub use test_run::{Comparison, TestCase, TestResult, TestRun};
 
 /// Where the time comes from: tests hand in a clock of their own, so that nothing has to wait.

@@ -22,6 +22,103 @@ pub fn is_test_configuration(path: &[u8]) -> bool {
     TEST_CONFIGURATION.contains(&file_name(path))
 }
 
+/// What a project's own settings call a test: `python_files`, `python_functions` and `python_classes` of pytest. Empty lists stand for what pytest
+/// looks for by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestNames {
+    /// Patterns of files, by their names, or by the end of their paths where a pattern has a slash.
+    pub files: Vec<String>,
+    /// Beginnings or patterns of functions and methods.
+    pub functions: Vec<String>,
+    /// Beginnings or patterns of classes.
+    pub classes: Vec<String>,
+}
+
+impl TestNames {
+    /// A file that a runner collects by its name, by the settings or by the name alone.
+    #[must_use]
+    pub fn is_collected_file(&self, path: &[u8]) -> bool {
+        is_collected_file(path) || self.chooses_file(path)
+    }
+
+    /// Whether the settings name the file; where they name none, whether its name says that it is collected.
+    #[must_use]
+    pub fn would_collect(&self, path: &[u8]) -> bool {
+        if self.files.is_empty() { is_collected_file(path) } else { self.chooses_file(path) }
+    }
+
+    /// A test, or something that only tests use.
+    #[must_use]
+    pub fn is_test_file(&self, path: &[u8]) -> bool {
+        is_test_file(path) || self.chooses_file(path)
+    }
+
+    /// Whether a function or method is a test by its name.
+    #[must_use]
+    pub fn is_function(&self, name: &str) -> bool {
+        if self.functions.is_empty() { name.starts_with("test") } else { self.functions.iter().any(|pattern| is_named(pattern, name)) }
+    }
+
+    /// Whether a class holds tests by its name.
+    #[must_use]
+    pub fn is_class(&self, name: &str) -> bool {
+        if self.classes.is_empty() { name.starts_with("Test") } else { self.classes.iter().any(|pattern| is_named(pattern, name)) }
+    }
+
+    fn chooses_file(&self, path: &[u8]) -> bool {
+        let ends_with = |pattern: &str| {
+            let whole = String::from_utf8_lossy(path);
+            let tail = whole.rsplitn(pattern.matches('/').count() + 2, '/').collect::<Vec<_>>();
+            let kept = tail.iter().take(pattern.matches('/').count() + 1).rev().copied().collect::<Vec<_>>().join("/");
+            matches(pattern.as_bytes(), kept.as_bytes())
+        };
+        path.ends_with(b".py") && self.files.iter().any(|pattern| ends_with(pattern))
+    }
+}
+
+fn is_named(pattern: &str, name: &str) -> bool {
+    name.starts_with(pattern) || pattern.contains(['*', '?', '[']) && matches(pattern.as_bytes(), name.as_bytes())
+}
+
+/// Whether a pattern of a shell, with `*`, `?` and `[…]`, means the whole text.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut here, mut star) = (0, 0, None);
+    while here < text.len() {
+        match one(&pattern[at..], text[here]) {
+            Some(used) => (at, here) = (at + used, here + 1),
+            None if pattern.get(at) == Some(&b'*') => {
+                star = Some((at + 1, here));
+                at += 1;
+            }
+            None => match star {
+                Some((after, from)) => {
+                    (at, here) = (after, from + 1);
+                    star = Some((after, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// How many bytes of a pattern mean this one byte of text; none where they don't.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern.first()? {
+        b'*' => None,
+        b'?' => Some(1),
+        b'[' => {
+            let end = pattern.iter().skip(2).position(|known| *known == b']').map(|at| at + 2);
+            let Some(end) = end else { return (byte == b'[').then_some(1) };
+            let (denied, set) = if pattern[1] == b'!' { (true, &pattern[2..end]) } else { (false, &pattern[1..end]) };
+            let mut found = set.contains(&byte) && byte != b'-';
+            found |= set.windows(3).any(|range| range[1] == b'-' && (range[0]..=range[2]).contains(&byte));
+            (found != denied).then_some(end + 1)
+        }
+        known => (*known == byte).then_some(1),
+    }
+}
+
 const TEST_FOLDERS: &[&[u8]] = &[b"test", b"tests", b"testing", b"__snapshots__"];
 
 const TEST_CONFIGURATION: &[&[u8]] = &[
@@ -51,7 +148,7 @@ fn folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_collected_file, is_test_configuration, is_test_file};
+    use super::{TestNames, is_collected_file, is_test_configuration, is_test_file, matches};
 
     #[test]
     fn tests_are_known_by_their_names_and_folders() {
@@ -69,5 +166,34 @@ mod tests {
         assert!(is_test_configuration(b"pyproject.toml"));
         assert!(is_test_configuration(b"sub/conftest.py"));
         assert!(!is_test_configuration(b"docs/conf.py"));
+    }
+    #[test]
+    fn settings_say_what_a_test_is() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names =
+            TestNames { files: list(&["check_*.py", "specs/*.py"]), functions: list(&["check", "*_works"]), classes: list(&["Spec"]) };
+        for path in ["a/check_x.py", "specs/x.py", "a/specs/x.py"] {
+            assert!(names.would_collect(path.as_bytes()) && names.is_test_file(path.as_bytes()), "{path}");
+        }
+        for path in ["a/xcheck_x.py", "specs/a/x.py", "test_x.py", "check_x.txt"] {
+            assert!(!names.would_collect(path.as_bytes()), "{path}");
+        }
+        assert!(names.is_test_file(b"test_x.py") && names.is_collected_file(b"test_x.py"), "nobody takes it for source");
+        assert!(names.is_function("check_a") && names.is_function("it_works") && !names.is_function("test_a"));
+        assert!(names.is_class("SpecA") && !names.is_class("TestA"));
+        let none = TestNames::default();
+        assert!(
+            none.is_function("test_a") && none.is_class("TestA") && none.would_collect(b"a_test.py") && !none.would_collect(b"check_x.py")
+        );
+    }
+
+    #[test]
+    fn patterns_mean_what_a_shell_means() {
+        for (pattern, text) in [("*", ""), ("a*c", "abbc"), ("*_b*", "a_b_b"), ("[a-c]?", "bx"), ("[!t]*", "a"), ("[", "["), ("a**", "a")] {
+            assert!(matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
+        }
+        for (pattern, text) in [("", "a"), ("a", ""), ("a*c", "ab"), ("[a-c]", "d"), ("[!t]*", "ta"), ("?", "")] {
+            assert!(!matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
+        }
     }
 }

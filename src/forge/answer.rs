@@ -15,6 +15,9 @@ const LONGEST_MESSAGE: usize = 200;
 /// No forge means to be left alone for longer: a number beyond it is nonsense, and must not put a run off for ever.
 const LONGEST_WAIT: Duration = Duration::from_hours(24);
 
+/// GitHub's words to an App whose installation somebody has suspended: all that it saw is hidden from it.
+const SUSPENDED: &str = "installation has been suspended";
+
 /// One answer, read to its end.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -57,6 +60,9 @@ impl Answer {
             404 | 410 => Trouble::Final(ForgeError::NotFound { what }),
             429 => Trouble::Limited { message, wait: self.wait() },
             403 if self.is_limit() => Trouble::Limited { message, wait: self.wait() },
+            403 if self.message().contains(SUSPENDED) => {
+                Trouble::Final(ForgeError::NotFound { what: format!("{what} (the app's installation is suspended)") })
+            }
             401 | 403 => Trouble::Final(ForgeError::Denied { what, message }),
             408 | 500..=599 => Trouble::Later { message, wait: self.wait() },
             _ => Trouble::Final(ForgeError::Rejected { what, message }),

@@ -49,7 +49,7 @@ pub(super) fn judge_wall(checks: &mut Checks, wall: &Wall<'_>) {
         _ if wall.passes_over => {
             checks.fail(check, format!("the bot is an administrator whom the protection of {branch} does not hold: {to_hold}"));
         }
-        _ if wall.may_push => checks.fail(check, format!("the bot may push to {branch} without a pull request: {to_hold}")),
+        _ if wall.may_push => checks.fail(check, format!("the bot may push to {branch} directly: {to_hold}")),
         _ if !wall.may_merge => checks.ok(check, format!("the bot may not merge into {branch}")),
         Some(0) => checks.fail(check, format!("the bot could merge into {branch} without a person: {to_hold}")),
         Some(approvals) => {

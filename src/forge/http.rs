@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, LOCATION};
 use reqwest::{Certificate, Method, StatusCode, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::DeserializeOwned;
@@ -346,7 +346,8 @@ impl Http {
             }
             body.extend_from_slice(&chunk);
         }
-        let answer = Answer { status, headers, body };
+        let answer =
+            if status.is_success() { Answer { status, headers, body } } else { repeats_no_token(Answer { status, headers, body }, token) };
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             self.limits.answered(self.clock.now_ms(), answer.spent_for());
         }
@@ -374,7 +375,18 @@ fn hide(text: &str, token: &SecretString) -> String {
     text.replace(token.expose_secret(), "[token]")
 }
 
-/// The same error, should the forge have repeated our token in its answer.
+/// A complaint, should the forge have repeated our token in it: taken out before anything is shortened, for a part of a token is no less secret.
+fn repeats_no_token(mut answer: Answer, token: &SecretString) -> Answer {
+    answer.body = hide(&String::from_utf8_lossy(&answer.body), token).into_bytes();
+    if let Some(place) = answer.headers.get(LOCATION).map(|place| hide(&String::from_utf8_lossy(place.as_bytes()), token))
+        && let Ok(place) = HeaderValue::from_str(&place)
+    {
+        answer.headers.insert(LOCATION, place);
+    }
+    answer
+}
+
+/// The same error, should our token stand in it by another way.
 fn without_token(mut error: ForgeError, token: &SecretString) -> ForgeError {
     match &mut error {
         ForgeError::NotFound { what } => *what = hide(what, token),

@@ -121,6 +121,23 @@ async fn the_token_is_never_shown() {
     }
 }
 
+/// A token may be longer than all that is shown of an answer, and a shortened answer may end within it.
+#[tokio::test]
+async fn no_part_of_a_token_is_shown_however_long_it_is_and_wherever_an_answer_is_cut() {
+    let long = format!("ghs_7_{}", "a1B2".repeat(130));
+    for before in [0, 10, 150, 190, 196, 199] {
+        let words = "w".repeat(before);
+        let echo = format!("{{\"message\": \"{words}{long}\"}}");
+        let moved = Reply::Answer(301, vec![("location", format!("https://x/{words}{long}"))], vec![]);
+        for reply in [answer(401, &echo), answer(422, &echo), answer(403, &format!("{words}{long}")), moved] {
+            let mut canned = Canned::new(vec![reply]).await;
+            canned.settings.token = long.clone().into();
+            let error = read(&canned).await.unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("ghs_"), "{before}: {error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn lists_are_read_page_by_page_to_their_end() {
     let canned = Canned::new(vec![answer(200, "[1,2]"), answer(200, "[3]"), answer(200, "[]")]).await;

@@ -285,6 +285,10 @@ pub struct CommitStatus {
 /// What we ask of a forge. One implementation serves one configured entry.
 #[async_trait]
 pub trait Forge: Send + Sync {
+    /// What people on this forge call a pull request.
+    fn pull_request_word(&self) -> &'static str {
+        "pull request"
+    }
     /// The longest body of a pull request, in characters.
     fn longest_body(&self) -> usize {
         65_536

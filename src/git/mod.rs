@@ -184,7 +184,12 @@ impl Git {
     async fn talk(&self, folder: &Path, remote: &Remote, args: &[&str], limit: Duration) -> Result<std::process::Output, GitError> {
         let mut command = self.command(folder, Some(remote));
         command.args(args);
-        collect(command, None, Some(limit)).await
+        let mut output = collect(command, None, Some(limit)).await?;
+        if let Some((_, token)) = &remote.credential {
+            // The forge's own words come along, whatever it repeats in them.
+            output.stderr = String::from_utf8_lossy(&output.stderr).replace(token.expose_secret(), "[token]").into_bytes();
+        }
+        Ok(output)
     }
 }
 

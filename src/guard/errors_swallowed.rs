@@ -5,6 +5,7 @@ use ruff_python_ast::{AnyNodeRef, ExceptHandlerExceptHandler, Expr, Stmt};
 use super::Patch;
 use super::python::place::last;
 use super::python::{Fact, Module, Names, PythonFile, each, fresh};
+use super::test_weakened::never_true;
 use crate::domain::Finding;
 use crate::domain::Severity::Flag;
 
@@ -18,13 +19,16 @@ fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     let mut facts = Vec::new();
     each(&module.body, |_, node| match node {
         AnyNodeRef::ExceptHandlerExceptHandler(handler)
-            if (catches_all(handler.type_.as_deref(), &module.names) || catches_failures(handler, &module.names)) && is_silent(handler) =>
+            if (catches_all(handler.type_.as_deref(), &module.names)
+                || catches_indirectly(handler, module)
+                || catches_failures(handler, &module.names))
+                && is_silent(handler, &module.names) =>
         {
             facts.push(Fact::new(Flag, module.line(handler), "except", "every error is caught, and none goes on"));
         }
         AnyNodeRef::ExprCall(call)
             if last(&module.names.full(&call.func)) == "suppress"
-                && call.arguments.args.iter().any(|arg| catches_all(Some(arg), &module.names)) =>
+                && call.arguments.args.iter().any(|arg| catches_all(Some(arg), &module.names) || names_all(arg, module)) =>
         {
             facts.push(Fact::new(Flag, module.line(&node), "suppress", "every error is suppressed"));
         }
@@ -39,11 +43,47 @@ fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     facts
 }
 
-/// Whether leaving the context always says that the error is dealt with.
+/// Whether leaving the context says that the error is dealt with, whichever it is.
 fn drops_all(function: &ruff_python_ast::StmtFunctionDef) -> bool {
-    let returns_true =
-        |stmt: &Stmt| matches!(stmt, Stmt::Return(of) if matches!(of.value.as_deref(), Some(Expr::BooleanLiteral(value)) if value.value));
-    function.body.iter().any(returns_true)
+    let is_yes = |value: &Expr| match value {
+        Expr::BooleanLiteral(of) => of.value,
+        Expr::NumberLiteral(of) => of.value.as_int().is_none_or(|int| *int != 0),
+        Expr::StringLiteral(of) => !of.value.to_str().is_empty(),
+        Expr::UnaryOp(of) => matches!(&*of.operand, Expr::BooleanLiteral(value) if !value.value),
+        Expr::Compare(of) => matches!(of.ops[..], [ruff_python_ast::CmpOp::IsNot]),
+        _ => false,
+    };
+    function.body.iter().any(|stmt| matches!(stmt, Stmt::Return(of) if of.value.as_deref().is_some_and(is_yes)))
+}
+
+/// Whether a handler's type is a name for every error, or is made from one: `ANY = (Exception,)`, `type(Exception())`.
+fn catches_indirectly(handler: &ExceptHandlerExceptHandler, module: &Module) -> bool {
+    handler.type_.as_deref().is_some_and(|kind| names_all(kind, module))
+}
+
+fn names_all(kind: &Expr, module: &Module) -> bool {
+    match kind {
+        Expr::Name(name) => {
+            let mut found = false;
+            each(&module.body, |_, node| {
+                if let AnyNodeRef::StmtAssign(of) = node {
+                    let is_it = of.targets.iter().any(|target| matches!(target, Expr::Name(known) if known.id == name.id));
+                    found |= is_it && !of.value.is_name_expr() && mentions_all(&of.value, &module.names);
+                }
+            });
+            found
+        }
+        Expr::Attribute(_) => false,
+        other => mentions_all(other, &module.names),
+    }
+}
+
+fn mentions_all(expr: &Expr, names: &Names) -> bool {
+    let mut found = false;
+    each(&[super::test_weakened::statement(expr)], |_, node| {
+        found |= matches!(node, AnyNodeRef::ExprName(name) if catches_all(Some(&Expr::Name(name.clone())), names));
+    });
+    found
 }
 
 /// Whether a handler's type stands for every error.
@@ -60,10 +100,13 @@ fn catches_failures(handler: &ExceptHandlerExceptHandler, names: &Names) -> bool
     handler.type_.as_deref().is_some_and(|kind| names.full(kind) == "AssertionError")
 }
 
-/// Whether a handler lets the program go on: it raises nothing.
-fn is_silent(handler: &ExceptHandlerExceptHandler) -> bool {
+/// Whether a handler lets the program go on: it raises nothing, or only where nobody gets.
+fn is_silent(handler: &ExceptHandlerExceptHandler, names: &Names) -> bool {
     let mut silent = true;
-    each(&handler.body, |_, node| silent &= !matches!(node, AnyNodeRef::StmtRaise(_)));
+    each(&handler.body, |path, node| {
+        let unreached = || path.iter().any(|node| matches!(node, AnyNodeRef::StmtIf(of) if never_true(&of.test, names)));
+        silent &= !matches!(node, AnyNodeRef::StmtRaise(_)) || unreached();
+    });
     silent
 }
 
@@ -80,6 +123,9 @@ mod tests {
             "except:\n    x = None",
             "except (KeyError, BaseException):\n    pass",
             "except Exception:\n    log.exception('x')",
+            "except ANY:\n    pass\nANY = (Exception,)",
+            "except type(Exception()):\n    pass",
+            "except Exception:\n    if False:\n        raise",
         ] {
             assert_eq!(severities(check, &[changed("a.py", None, Some(&format!("try:\n    f()\n{text}\n")))]), [Flag], "{text}");
         }

@@ -1,6 +1,6 @@
 //! A file that goes is shown: a document or a module may be missed by others than the tests. A licence is shown when it changes, too.
 
-use super::{Patch, file_name, is_of_tests, of_file};
+use super::{Patch, file_name, of_file};
 use crate::domain::{Finding, Severity};
 
 pub(super) const RULE: &str = "file-deleted";
@@ -8,7 +8,7 @@ pub(super) const RULE: &str = "file-deleted";
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let of_law = patch.changed.iter().filter(|file| file.before.is_some() && file.after.is_some() && is_of_law(file_name(&file.path)));
     let of_law = of_law.map(|file| of_file(RULE, Severity::Flag, file, None, "the file says what others may do, or whom to ask"));
-    let deleted = patch.changed.iter().filter(|file| file.after.is_none() && !is_of_tests(&file.path));
+    let deleted = patch.changed.iter().filter(|file| file.after.is_none() && !patch.is_of_tests(&file.path));
     Ok(deleted.map(|file| of_file(RULE, Severity::Flag, file, None, "the patch deletes the file")).chain(of_law).collect())
 }
 

@@ -17,6 +17,7 @@ mod generated;
 mod invisible_characters;
 mod lines;
 mod mode_changed;
+mod no_effect;
 mod odd_name;
 mod protected_path;
 mod python;
@@ -29,6 +30,7 @@ mod secret;
 mod shadowed;
 mod size;
 mod special_case;
+mod stand_in;
 mod submodule;
 mod symlink;
 mod test_aware;
@@ -40,7 +42,7 @@ mod unreadable_python;
 
 use std::collections::BTreeMap;
 
-use crate::domain::{BlobMode, ChangedFile, Finding, Severity, is_test_configuration, is_test_file};
+use crate::domain::{BlobMode, ChangedFile, Finding, Severity, TestNames, is_test_configuration};
 use python::PythonFile;
 
 /// How much a patch may do. The defaults are the service's floor; a repository's own file can only make them smaller.
@@ -96,6 +98,8 @@ impl Base {
 pub struct GuardedPatch {
     changed: Vec<ChangedFile>,
     flags: Vec<Finding>,
+    gone: Vec<String>,
+    tests: TestNames,
 }
 
 impl GuardedPatch {
@@ -110,6 +114,19 @@ impl GuardedPatch {
     pub fn flags(&self) -> &[Finding] {
         &self.flags
     }
+
+    /// What base calls a test.
+    #[must_use]
+    pub const fn test_names(&self) -> &TestNames {
+        &self.tests
+    }
+
+    /// The tests of base that the patch takes away for a reason that the rules accept: they moved, or went with what they tested. Dotted, with the
+    /// path in front: `tests.test_a.TestA.test_b`, `src.shop.price` for the examples in a docstring.
+    #[must_use]
+    pub fn gone(&self) -> &[String] {
+        &self.gone
+    }
 }
 
 /// What the rules look at.
@@ -120,13 +137,22 @@ struct Patch<'a> {
     /// Why it is too large for rules that read its text; empty where it is not.
     too_large: Vec<String>,
     python: Vec<PythonFile<'a>>,
+    /// What base calls a test.
+    tests: TestNames,
 }
 
 impl<'a> Patch<'a> {
     fn of(changed: &'a [ChangedFile], limits: &'a Limits, base: &'a Base) -> Self {
         let too_large = size::complaints(changed, limits);
-        let python = if too_large.is_empty() { changed.iter().filter_map(PythonFile::read).collect() } else { Vec::new() };
-        Self { changed, limits, base, too_large, python }
+        let tests = test_configuration::test_names(changed, base);
+        let read = || changed.iter().filter_map(|file| PythonFile::read(file, &tests)).collect();
+        let python = if too_large.is_empty() { read() } else { Vec::new() };
+        Self { changed, limits, base, too_large, python, tests }
+    }
+
+    /// Whether a file belongs to the tests or decides how they run.
+    fn is_of_tests(&self, path: &[u8]) -> bool {
+        self.tests.is_test_file(path) || is_test_configuration(path)
     }
 
     /// The paths of the patched tree.
@@ -167,11 +193,13 @@ const RULES: &[(&str, Rule)] = &[
     (risky_call::RULE, risky_call::check),
     (errors_swallowed::RULE, errors_swallowed::check),
     (special_case::RULE, special_case::check),
+    (stand_in::RULE, stand_in::check),
     (doctest_lost::RULE, doctest_lost::check),
     (generated::RULE, generated::check),
     (file_deleted::RULE, file_deleted::check),
     (mode_changed::RULE, mode_changed::check),
     (tests_changed::RULE, tests_changed::check),
+    (no_effect::RULE, no_effect::check),
 ];
 
 /// More findings of one rule than this are counted instead of listed.
@@ -186,16 +214,21 @@ const STACK: usize = 256 * 1024 * 1024;
 /// All findings, those that refuse first, where at least one rule refuses, fails or could not decide.
 pub fn check(changed: Vec<ChangedFile>, limits: &Limits, base: &Base) -> Result<GuardedPatch, Vec<Finding>> {
     let asked = std::thread::scope(|scope| {
-        let rules = || ask_all(&Patch::of(&changed, limits, base));
+        let rules = || {
+            let patch = Patch::of(&changed, limits, base);
+            let gone = [test_weakened::gone(&patch), doctest_lost::gone(&patch)].concat();
+            (ask_all(&patch), gone, patch.tests)
+        };
         let thread = std::thread::Builder::new().name("guard".to_owned()).stack_size(STACK).spawn_scoped(scope, rules);
         thread.map_err(|error| error.to_string())?.join().map_err(|_| "a rule failed".to_owned())
     });
-    let mut findings = asked.unwrap_or_else(|why| vec![of_patch("guard", Severity::Refuse, format!("the rules could not decide: {why}"))]);
+    let undecided = |why| vec![of_patch("guard", Severity::Refuse, format!("the rules could not decide: {why}"))];
+    let (mut findings, gone, tests) = asked.unwrap_or_else(|why| (undecided(why), Vec::new(), TestNames::default()));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     if findings.iter().any(|finding| finding.severity == Severity::Refuse) {
         return Err(findings);
     }
-    Ok(GuardedPatch { changed, flags: findings })
+    Ok(GuardedPatch { changed, flags: findings, gone, tests })
 }
 
 /// The rules that look at names, modes and sizes: those that a patch too large to be read is shown to.
@@ -260,14 +293,16 @@ fn folder(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |end| &path[..end])
 }
 
+/// The name that Python gives to something in a file: `src.shop.price` for `price` in `src/shop.py`.
+fn dotted(path: &[u8], name: &str) -> String {
+    let path = String::from_utf8_lossy(path);
+    let module = path.strip_suffix(".py").unwrap_or(&path).replace('/', ".");
+    format!("{}.{name}", module.strip_suffix(".__init__").unwrap_or(&module))
+}
+
 /// The text of one side of a file, undecodable bytes replaced; empty where it is not there.
 fn text(blob: Option<&Blob>) -> String {
     blob.map(|(_, content)| String::from_utf8_lossy(content).into_owned()).unwrap_or_default()
-}
-
-/// Whether a file belongs to the tests or decides how they run.
-fn is_of_tests(path: &[u8]) -> bool {
-    is_test_file(path) || is_test_configuration(path)
 }
 
 #[cfg(test)]

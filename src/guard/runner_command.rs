@@ -9,7 +9,7 @@ use ruff_python_ast::AnyNodeRef;
 
 use super::python::{Module, PythonFile, Role, each};
 use super::{Patch, file_name, of_file, test_configuration, text};
-use crate::domain::{ChangedFile, Finding, Severity};
+use crate::domain::{ChangedFile, Finding, Severity, is_test_configuration, is_test_file};
 
 pub(super) const RULE: &str = "runner-command";
 
@@ -81,7 +81,7 @@ pub(super) fn may_run_tests(path: &[u8]) -> bool {
     );
     is_known
         || [".sh", ".bash", ".bat", ".cmd", ".ps1", ".mk", ".zsh", ".fish"].iter().any(|ending| name.ends_with(ending))
-        || !name.contains('.') && !super::is_of_tests(path)
+        || !name.contains('.') && !is_test_file(path) && !is_test_configuration(path)
 }
 
 /// An option that asks for less coverage than an option of this file, or the settings, asked for before.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Patch, file_name, folder, of_file, shown};
-use crate::domain::{ChangedFile, Finding, Severity, is_collected_file, is_test_file};
+use crate::domain::{ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "shadowed";
 
@@ -248,11 +248,11 @@ fn finding(file: &ChangedFile, patch: &Patch<'_>, after: &BTreeSet<&[u8]>) -> Op
         return said(severity, format!("the new module is called {name}, and may be found before the one that Python or the runner means"));
     }
     let twin = patch.base.paths.iter().find(|path| is_twin(path, &root, &name, after, patch))?;
-    let holds_code =
-        !is_collected_file(&file.path) && file.after.as_ref().is_some_and(|(_, content)| !content.iter().all(u8::is_ascii_whitespace));
+    let holds_code = !patch.tests.is_collected_file(&file.path)
+        && file.after.as_ref().is_some_and(|(_, content)| !content.iter().all(u8::is_ascii_whitespace));
     let is_data = root.split(|byte| *byte == b'/').any(|part| matches!(part, b"data" | b"fixtures" | b"samples" | b"examples" | b"docs"));
-    let is_found = is_searched(&root, patch, after) || is_test_file(&file.path) && !is_data;
-    let severity = if is_found && (holds_code || !is_test_file(&file.path)) { Severity::Refuse } else { Severity::Flag };
+    let is_found = is_searched(&root, patch, after) || patch.tests.is_test_file(&file.path) && !is_data;
+    let severity = if is_found && (holds_code || !patch.tests.is_test_file(&file.path)) { Severity::Refuse } else { Severity::Flag };
     said(severity, format!("the new module {name} may be found before {}", shown(twin)))
 }
 
@@ -278,13 +278,14 @@ fn is_searched(root: &[u8], patch: &Patch<'_>, after: &BTreeSet<&[u8]>) -> bool 
         text.lines()
             .any(|line| line.to_lowercase().contains("pythonpath") && line.contains(&*String::from_utf8_lossy(root)) && !root.is_empty())
     });
-    let collects = || after.iter().any(|path| folder(path) == root && (is_collected_file(path) || file_name(path) == b"conftest.py"));
+    let collects =
+        || after.iter().any(|path| folder(path) == root && (patch.tests.is_collected_file(path) || file_name(path) == b"conftest.py"));
     root.is_empty() || on_path || matches!(file_name(root), b"src" | b"lib" | b"source" | b"python" | b"test" | b"tests") || collects()
 }
 
 /// A module of base with the same name, below another folder that Python may search.
 fn is_twin(path: &[u8], root: &[u8], name: &str, after: &BTreeSet<&[u8]>, patch: &Patch<'_>) -> bool {
-    if is_test_file(path) || !after.contains(path) {
+    if patch.tests.is_test_file(path) || !after.contains(path) {
         return false;
     }
     import_name(path, after).is_some_and(|(other, known)| {

@@ -6,8 +6,8 @@ use super::Patch;
 use super::python::place::{function, last};
 use super::python::{Fact, Module, Path, Role, each, fresh};
 use super::shown;
+use crate::domain::Finding;
 use crate::domain::Severity::{Flag, Refuse};
-use crate::domain::{Finding, is_test_file};
 
 pub(super) const RULE: &str = "test-aware";
 
@@ -31,7 +31,7 @@ const FRAMES: &[&str] = &[
 ];
 
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
-    let test_names: Vec<String> = patch.base.paths.iter().filter(|path| is_test_file(path)).map(|path| shown(path)).collect();
+    let test_names: Vec<String> = patch.base.paths.iter().filter(|path| patch.tests.is_test_file(path)).map(|path| shown(path)).collect();
     Ok(fresh(patch, RULE, |file, module| {
         let knew_runner =
             file.before.module().is_some_and(|before| before.names.is_imported("pytest") || before.names.is_imported("unittest"));

@@ -1,19 +1,20 @@
 //! The cheapest way to green is to delete what is red.
 
 use super::{Blob, Patch, file_name, folder, foreign_test, of_file, shown, test_weakened, text};
-use crate::domain::{BlobMode, ChangedFile, Finding, Severity, is_collected_file, is_test_file};
+use crate::domain::{BlobMode, ChangedFile, Finding, Severity};
 
 pub(super) const RULE: &str = "test-deleted";
 
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
-    let deleted = patch.changed.iter().filter(|file| is_file(file.before.as_ref()) && !is_file(file.after.as_ref()) && is_test(&file.path));
+    let deleted =
+        patch.changed.iter().filter(|file| is_file(file.before.as_ref()) && !is_file(file.after.as_ref()) && is_test(&file.path, patch));
     Ok(deleted.map(|file| finding(file, patch)).collect())
 }
 
 fn finding(deleted: &ChangedFile, patch: &Patch<'_>) -> Finding {
     let say = |severity, why: String| of_file(RULE, severity, deleted, None, why);
     if file_name(&deleted.path) == b"__init__.py" {
-        let is_package = patch.paths_after().any(|path| folder(path) == folder(&deleted.path) && is_collected_file(path));
+        let is_package = patch.paths_after().any(|path| folder(path) == folder(&deleted.path) && patch.tests.is_collected_file(path));
         let severity = if is_package { Severity::Refuse } else { Severity::Flag };
         return say(severity, "without this file the folder of tests is no package".to_owned());
     }
@@ -24,7 +25,7 @@ fn finding(deleted: &ChangedFile, patch: &Patch<'_>) -> Finding {
     if let Some(other) = twin {
         return say(Severity::Flag, format!("the file of the tests is now called {}", shown(&other.path)));
     }
-    if is_collected_file(&deleted.path) && test_weakened::has_tests(patch, &deleted.path) {
+    if patch.tests.is_collected_file(&deleted.path) && test_weakened::has_tests(patch, &deleted.path) {
         return match test_weakened::unexplained(patch, &deleted.path) {
             None => say(Severity::Flag, "the file of tests is gone; its tests are elsewhere, or went with what they tested".to_owned()),
             Some(why) => say(Severity::Refuse, format!("the patch deletes a file of tests, and {why}")),
@@ -44,8 +45,8 @@ fn is_file(blob: Option<&Blob>) -> bool {
 }
 
 /// A test of Python, or one of another language.
-fn is_test(path: &[u8]) -> bool {
-    is_test_file(path) || foreign_test::is_foreign_test(path)
+fn is_test(path: &[u8], patch: &Patch<'_>) -> bool {
+    patch.tests.is_test_file(path) || foreign_test::is_foreign_test(path)
 }
 
 /// A program for people, in a folder that says so, and in no folder of tests.
@@ -76,20 +77,23 @@ fn is_empty(file: &ChangedFile) -> bool {
 /// The same bytes at another place where they do the same: a collected file where a runner collects, another one in the same folder of tests.
 fn is_renamed(deleted: &ChangedFile, other: &ChangedFile, patch: &Patch<'_>) -> bool {
     let same = other.before.is_none() && other.after == deleted.before;
-    let same_place = if is_collected_file(&deleted.path) {
+    let same_place = if patch.tests.is_collected_file(&deleted.path) {
         test_weakened::is_collected_place(&other.path, patch)
     } else {
-        is_test_file(&other.path) && file_name(&other.path) != b"conftest.py"
+        patch.tests.is_test_file(&other.path) && file_name(&other.path) != b"conftest.py"
     };
     same && same_place
         && file_name(&deleted.path) != b"conftest.py"
-        && (is_collected_file(&deleted.path) || !is_stored_answer(deleted, other, patch))
+        && (patch.tests.is_collected_file(&deleted.path) || !is_stored_answer(deleted, other, patch))
 }
 
 /// A stored answer under another name is not found by a test that still asks for the old one.
 fn is_stored_answer(deleted: &ChangedFile, other: &ChangedFile, patch: &Patch<'_>) -> bool {
     file_name(&deleted.path) != file_name(&other.path)
-        && !patch.changed.iter().any(|file| is_collected_file(&file.path) && file.before != file.after && file.path != deleted.path)
+        && !patch
+            .changed
+            .iter()
+            .any(|file| patch.tests.is_collected_file(&file.path) && file.before != file.after && file.path != deleted.path)
 }
 
 /// Whether the changed tests named the file before and no longer do.
@@ -97,7 +101,7 @@ fn is_no_longer_used(deleted: &ChangedFile, patch: &Patch<'_>) -> bool {
     let name = String::from_utf8_lossy(file_name(&deleted.path)).into_owned();
     let stem = name.split('.').next().unwrap_or(&name).to_owned();
     let names_it = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').any(|word| word == stem);
-    let tests = || patch.changed.iter().filter(|file| is_collected_file(&file.path));
+    let tests = || patch.changed.iter().filter(|file| patch.tests.is_collected_file(&file.path));
     stem.len() > 2 && tests().any(|file| names_it(&text(file.before.as_ref()))) && !tests().any(|file| names_it(&text(file.after.as_ref())))
 }
 

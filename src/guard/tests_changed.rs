@@ -1,16 +1,16 @@
 //! Changed tests, and files that decide how tests run, are always shown: the judge put them back as they were before it ran them.
 
 use super::{Patch, of_file};
-use crate::domain::{ChangedFile, Finding, Severity, is_test_configuration, is_test_file};
+use crate::domain::{ChangedFile, Finding, Severity, TestNames, is_test_configuration};
 
 pub(super) const RULE: &str = "tests-changed";
 
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
-    Ok(patch.changed.iter().filter_map(finding).collect())
+    Ok(patch.changed.iter().filter_map(|file| finding(file, &patch.tests)).collect())
 }
 
-fn finding(file: &ChangedFile) -> Option<Finding> {
-    let why = match (&file.before, is_test_configuration(&file.path), is_test_file(&file.path)) {
+fn finding(file: &ChangedFile, tests: &TestNames) -> Option<Finding> {
+    let why = match (&file.before, is_test_configuration(&file.path), tests.is_test_file(&file.path)) {
         (Some(_), true, _) => "the file decides how the tests run; the patch was judged with the old one",
         (None, true, _) => "the new file decides how the tests run; the patch was judged without it",
         (Some(_), false, true) => "the file belongs to the tests; the patch was judged with the old one",

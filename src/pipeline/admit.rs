@@ -110,7 +110,7 @@ pub(super) async fn still_wanted(work: &mut Work<'_>, asked: &Asked<'_>) -> Resu
     if let Some(round) = round_of(work)
         && !asked.forge.pull_request(asked.repo, round.pull_request).await?.open
     {
-        return cancelled("the pull request was closed meanwhile");
+        return cancelled(&format!("the {} was closed meanwhile", asked.forge.pull_request_word()));
     }
     if let Some(by) = &work.checkpoint.requested_by
         && asked.forge.permission(asked.repo, by).await? < Permission::Write

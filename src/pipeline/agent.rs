@@ -15,7 +15,7 @@ use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
 
 use super::keep::{self, Differences, Found, Keeper, NotKept, Opening, Resumable};
-use super::{Candidate, Record, Start, Stop, Work, changes, sandboxed, task};
+use super::{Candidate, Record, Start, Stop, Work, changes, place_of_attempt, sandboxed, task};
 
 /// The files that the agent changed: from the kept commit when there is one, else by letting it work.
 pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &Preset) -> Result<Vec<ChangedFile>, Stop> {
@@ -27,6 +27,9 @@ pub(super) async fn changed_files(work: &mut Work<'_>, start: &Start, preset: &P
         return changes::between(&start.mirror, &start.tree, &after).await;
     }
     let folder = work.folder().await?;
+    if let Some(files) = work.record.files() {
+        keep::fetch(&files, &place_of_attempt(work.attempt()), &folder).await?;
+    }
     let most = work.parts.settings.max_recoveries;
     let mut run = AgentRun::from_kept(work, start, folder, "the worker was lost").await;
     if run.losses() > most {
@@ -147,7 +150,7 @@ impl AgentRun {
         if self.has_ended {
             return Ok(Ok(self.trajectory.clone()));
         }
-        let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
+        let not_kept = |error: NotKept| error.stop(&self.folder);
         let keeper = match self.keeper(work, start, new).await {
             Ok(keeper) => keeper,
             Err(stop) => return Ok(Err(stop)),
@@ -167,10 +170,10 @@ impl AgentRun {
         match ended {
             Ok(trajectory) if was_stopped(&trajectory) => Ok(Err(saver.put_down("it was stopped", Stop::Shutdown).await)),
             Ok(trajectory) if trajectory.exit_reason == Some(ExitReason::LlmQueryError) => {
-                Ok(saver.keeper.stopped("the model failed").await.map(|()| trajectory).map_err(disk))
+                Ok(saver.keeper.stopped("the model failed").await.map(|()| trajectory).map_err(not_kept))
             }
             Ok(trajectory) if may_go_on(&trajectory) => Ok(Ok(trajectory)),
-            Ok(trajectory) => Ok(saver.keeper.end(&trajectory).await.map(|()| trajectory).map_err(disk)),
+            Ok(trajectory) => Ok(saver.keeper.end(&trajectory).await.map(|()| trajectory).map_err(not_kept)),
             Err(error @ LeafError::ModelDown { .. }) => Ok(Err(saver.put_down("the model's server did not answer", stop_of(error)).await)),
             Err(LeafError::Sandbox { source: source @ SandboxError::Lost(_), .. }) => {
                 Err(Lost { why: source.to_string(), stop: source.into() })
@@ -180,9 +183,10 @@ impl AgentRun {
     }
 
     async fn keeper(&self, work: &Work<'_>, start: &Start, new: Vec<Entry>) -> Result<Keeper, Stop> {
-        let disk = |error: std::io::Error| Stop::disk(&self.folder, &error);
+        let not_kept = |error: NotKept| error.stop(&self.folder);
         let opening = Opening {
             folder: &self.folder,
+            shared: work.record.files().map(|files| (files, place_of_attempt(work.attempt()))),
             base: &start.base,
             trajectory: &self.trajectory,
             kept: self.recovery.as_ref().map(|_| &self.differences),
@@ -190,9 +194,9 @@ impl AgentRun {
             new,
             limits: work.parts.settings.kept.clone(),
         };
-        let mut keeper = Keeper::open(opening).await.map_err(disk)?;
+        let mut keeper = Keeper::open(opening).await.map_err(not_kept)?;
         if let Some(recovery) = &self.recovery {
-            keeper.recovered(recovery).await.map_err(disk)?;
+            keeper.recovered(recovery).await.map_err(not_kept)?;
         }
         Ok(keeper)
     }
@@ -298,12 +302,13 @@ pub(super) async fn commit(work: &mut Work<'_>, start: &Start, patch: GuardedPat
 }
 
 /// The kept commit, or a new one of the mirror: these files on top of the start.
-pub(super) async fn commit_files(work: &Work<'_>, start: &Start, changed: &[ChangedFile]) -> Result<ObjectId, Stop> {
+pub(super) async fn commit_files(work: &mut Work<'_>, start: &Start, changed: &[ChangedFile]) -> Result<ObjectId, Stop> {
     if let Some(commit) = work.checkpoint.candidate.clone()
         && start.mirror.has(&commit).await
     {
         return Ok(commit);
     }
+    work.checkpoint.dated_s.get_or_insert(work.parts.clock.now_ms() / 1000);
     let commit = start.mirror.commit((&work.run, work.attempt()), &start.base, changed, &message(work)).await?;
     let made = changes::between(&start.mirror, &start.tree, &start.mirror.tree(&commit).await?).await?;
     if made == changed { Ok(commit) } else { Err(Stop::abandoned(Fault::Internal, "the commit is not the patch that the rules saw")) }
@@ -332,7 +337,7 @@ pub(super) fn message(work: &Work<'_>) -> CommitMessage {
     CommitMessage {
         text: text::commit_message(&work.text.title, work.issue, &work.issue_url, &work.run.0),
         by: work.parts.settings.attribution.clone(),
-        at: work.parts.clock.now_ms() / 1000,
+        at: work.checkpoint.dated_s.unwrap_or_else(|| work.parts.clock.now_ms() / 1000),
     }
 }
 
@@ -358,7 +363,7 @@ impl Saver<'_> {
     async fn put_down(&mut self, why: &str, stop: Stop) -> Stop {
         match self.keeper.stopped(why).await {
             Ok(()) => stop,
-            Err(error) => Stop::disk(self.folder, &error),
+            Err(error) => error.stop(self.folder),
         }
     }
 }
@@ -370,10 +375,9 @@ impl Observer for Saver<'_> {
         match self.keeper.step(trajectory, self.base, sandbox).await {
             Ok(()) => Ok(()),
             Err(NotKept::Sandbox(error)) => Err(error),
-            Err(NotKept::Disk(error)) => {
-                let said = error.to_string();
-                self.failed = Some(Stop::disk(self.folder, &error));
-                Err(SandboxError::Lost(said))
+            Err(failed) => {
+                self.failed = Some(failed.stop(self.folder));
+                Err(SandboxError::Lost("the step could not be kept".to_owned()))
             }
         }
     }

@@ -40,15 +40,13 @@ pub(super) async fn best(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules
     candidate
 }
 
-/// An attempt whose commit the mirror has lost is concluded once more from its journal, and so are those after it.
+/// An attempt that would be proposed and whose commit the mirror has lost is concluded once more from its journal, and so are those after it.
 async fn forget_what_is_lost(work: &mut Work<'_>, ground: &Ground<'_>) {
-    for (at, tried) in work.checkpoint.tried.iter().enumerate() {
-        if let Some(commit) = &tried.candidate
-            && !ground.base.mirror.has(commit).await
-        {
-            work.checkpoint.tried.truncate(at);
-            return;
-        }
+    let Some(at) = best_of(&work.checkpoint.tried) else { return };
+    if let Some(commit) = &work.checkpoint.tried[at].candidate
+        && !ground.base.mirror.has(commit).await
+    {
+        work.checkpoint.tried.truncate(at);
     }
 }
 

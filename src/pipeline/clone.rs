@@ -9,6 +9,20 @@ use super::{Asked, Start, Stop, Work};
 
 pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Start, Stop> {
     work.enter(Stage::Cloning).await?;
+    let start = start(work, asked).await?;
+    if let Some(pushed) = work.checkpoint.pushing.clone()
+        && !start.mirror.has(&pushed).await
+    {
+        // A worker on another machine made it: what is on the forge already is not made once more.
+        let ours = super::our_branch(work);
+        if let Err(error) = fetch(work, asked.forge, asked.repo, &ours).await {
+            tracing::info!(%error, "the commit of another worker did not come as far as the forge");
+        }
+    }
+    Ok(start)
+}
+
+async fn start(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Start, Stop> {
     let mirror_name = Mirrors::name_of(&asked.repo.forge, &asked.repo.id);
     if let Some(start) = kept(work, &work.parts.mirrors.open(&mirror_name).await?).await? {
         return Ok(start);
@@ -16,6 +30,10 @@ pub(super) async fn from_forge(work: &mut Work<'_>, asked: &Asked<'_>) -> Result
     let repository = asked.forge.repository(asked.repo).await?;
     let branch = repository.default_branch.ok_or_else(|| Stop::from(GitError::Empty))?;
     let (mirror, base) = fetch(work, asked.forge, &repository.repo, &branch).await?;
+    // The branch may have moved on since another machine fixed its commit.
+    if let Some(start) = kept(work, &mirror).await? {
+        return Ok(start);
+    }
     let start = from(work, &mirror, base, &branch).await?;
     let ours = super::our_branch(work);
     may_push(asked.forge, &repository.repo, (&mirror, &start.base), &ours).await?;

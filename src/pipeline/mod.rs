@@ -36,7 +36,7 @@ use crate::publish::report::Report;
 use crate::publish::text::{self, Proposal};
 use crate::publish::{self, Destination, Place, PublishError};
 use crate::sandbox::Sandboxes;
-use crate::store::{Checkpoint, Store};
+use crate::store::{Checkpoint, RunFiles, Store};
 
 pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
@@ -152,6 +152,10 @@ pub trait Record: Send + Sync {
     async fn enter(&mut self, stage: Stage) -> Result<(), Stop>;
     /// Something is finished.
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop>;
+    /// Where what each step leaves is kept besides this disk, for a worker on another machine.
+    fn files(&self) -> Option<RunFiles> {
+        None
+    }
     /// An attempt begins, counted from 1, of so many at most.
     fn attempt(&mut self, _number: u32, _most: u32) {}
     /// The agent made a step.
@@ -280,7 +284,12 @@ pub fn kept_run(folder: &Path) -> Option<(ObjectId, usize)> {
 /// Where an attempt, counted from 1, keeps its record: the first in the run's own folder, each further one below it.
 #[must_use]
 pub fn folder_of_attempt(run: &Path, number: u32) -> PathBuf {
-    if number == 1 { run.to_path_buf() } else { run.join(format!("attempt-{number}")) }
+    run.join(place_of_attempt(number))
+}
+
+/// The same within the run's folder: empty, or with a slash at its end.
+fn place_of_attempt(number: u32) -> String {
+    if number == 1 { String::new() } else { format!("attempt-{number}/") }
 }
 
 /// Fetches the commit that a run of a local repository starts from.

@@ -76,7 +76,7 @@ async fn start(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<
     let (_, target) = clone::fetch(work, asked.forge, asked.repo, &pull_request.base).await?;
     let (mirror, tip) = clone::fetch(work, asked.forge, asked.repo, &round.branch).await.map_err(|error| match error {
         PublishError::Git(GitError::BranchMissing(branch)) => {
-            Stop::abandoned(Fault::ForgeFailed, format!("the pull request's branch {branch} is gone"))
+            Stop::abandoned(Fault::ForgeFailed, format!("the branch {branch}, which was to be revised, is gone"))
         }
         error => error.into(),
     })?;

@@ -71,6 +71,9 @@ pub async fn standing(
     reviews: &[Review],
     rules: &Rules<'_>,
 ) -> Result<Standing, ForgeError> {
+    if let Some(unknown) = unknown_asker(head, rules) {
+        return Ok(unknown);
+    }
     let mut refused = None;
     for login in approvers(reviews, head) {
         if same(login, rules.myself) || rules.asked_by.iter().any(|by| same(by, login)) {
@@ -88,6 +91,12 @@ pub async fn standing(
         Some(why) => format!("{missing} ({why})"),
         None => missing,
     }))
+}
+
+/// Nobody may approve where it is not known who must not.
+fn unknown_asker(head: &str, rules: &Rules<'_>) -> Option<Standing> {
+    let waits = || Standing::Waiting(format!("{} (it is not known who asked for the change)", missing(head, rules)));
+    rules.asked_by.iter().all(String::is_empty).then(waits)
 }
 
 /// Whose last word on the pull request is an approval of exactly this commit, in the order of their approvals.
@@ -134,7 +143,7 @@ fn same(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Rules, Standing, approvers, missing, unreviewed};
+    use super::{Rules, Standing, approvers, missing, unknown_asker, unreviewed};
     use crate::domain::ReviewState::{self, Approved, ChangesRequested, Commented, Dismissed};
     use crate::forge::Review;
 
@@ -162,6 +171,14 @@ mod tests {
             let reviews = reviews.iter().map(|(author, state, commit)| review(author, *state, *commit)).collect::<Vec<_>>();
             assert_eq!(approvers(&reviews, "a"), expected, "{reviews:?}");
             assert!(approvers(&reviews, "").is_empty());
+        }
+    }
+
+    #[test]
+    fn nobody_approves_where_it_is_not_known_who_asked() {
+        for (asked_by, waits) in [(vec![], true), (vec![String::new()], true), (vec!["wren".to_owned()], false)] {
+            let rules = Rules { myself: "bot", asked_by: &asked_by, teams: &[] };
+            assert_eq!(unknown_asker("abcdef1234", &rules).is_some(), waits, "{asked_by:?}");
         }
     }
 

@@ -48,15 +48,16 @@ pub fn cell(words: &str) -> String {
     format!("`{}`", code(words).replace('|', "\\|"))
 }
 
-/// Words of many lines in a fence of their own that nothing in them ends, long lines broken, at most 4,000 characters.
+/// Words of many lines in a fence of their own that nothing in them ends, long lines broken, at most 4,000 characters and a line that says so.
 #[must_use]
 pub fn fenced(words: &str) -> String {
     let (words, _) = without_hidden(&words.replace("\r\n", "\n"));
+    let cut = if words.chars().nth(4000).is_some() { "\n(cut here, after 4,000 characters)" } else { "" };
     let words = words.chars().take(4000).collect::<String>();
     let lines = words.lines().flat_map(|line| wrapped(line).split('\n').map(str::to_owned).collect::<Vec<_>>());
     let words = lines.map(|line| led(apart(&line, true, GAP), |line| line.trim_start().starts_with('/'))).collect::<Vec<_>>().join("\n");
     let fence = fence_for(&words);
-    format!("{fence}text\n{words}\n{fence}")
+    format!("{fence}text\n{words}{cut}\n{fence}")
 }
 
 /// Words for a commit's subject, at most 120 characters: held apart by spaces, for git's logs show what forges hide.

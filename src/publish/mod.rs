@@ -59,7 +59,7 @@ pub enum PublishError {
     Git(#[from] GitError),
     /// The forge made a pull request that is no draft; it was closed again.
     #[error(
-        "the forge did not make pull request {number} a draft, so it was closed again; see that drafts are supported and that \"WIP:\" is one of its draft prefixes"
+        "what the forge opened as {number} is no draft, so it was closed again; see that drafts are supported and that the forge's usual prefix of their titles (\"Draft:\", \"WIP:\") still makes one"
     )]
     NotADraft {
         /// Its number.

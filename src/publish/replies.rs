@@ -6,22 +6,22 @@ use crate::domain::{Command, Round};
 
 use super::inert::{code, inert};
 
-/// Which commands there are.
+/// Which commands there are. Here as below, `pull_request` is what people on the forge call one.
 #[must_use]
-pub fn help(label: &str) -> String {
+pub fn help(label: &str, pull_request: &str) -> String {
     let about = |command: Command| match command {
         Command::Retry => format!("work on the issue again; it must be open and carry the label `{}`", code(label)),
         Command::Cancel => "stop what is going on for this issue".to_owned(),
         Command::Status => "say how far it is".to_owned(),
         Command::Help => "say this".to_owned(),
         Command::Revise => format!(
-            "on a pull request of this bot: work on it once more, with what is written below the command as the task; a review that requests changes does the same; at most {} times",
+            "on a {pull_request} of this bot: work on it once more, with what is written below the command as the task; a review that requests changes does the same; at most {} times",
             Round::MOST
         ),
     };
     let lines = Command::ALL.into_iter().map(|command| format!("- `/frognano {}`: {}", command.word(), about(command)));
     format!(
-        "**frognano-bot** listens to people with write access. The command is the whole first line of a comment, on the issue or on this bot's pull request:\n\n{}",
+        "**frognano-bot** listens to people with write access. The command is the whole first line of a comment, on the issue or on this bot's {pull_request}:\n\n{}",
         lines.collect::<Vec<_>>().join("\n")
     )
 }
@@ -98,9 +98,9 @@ pub fn running(stage: &str, steps: i64) -> String {
 
 /// How the last job ended.
 #[must_use]
-pub fn ended(outcome: &str, detail: &str) -> String {
+pub fn ended(outcome: &str, detail: &str, pull_request: &str) -> String {
     if outcome == "proposed" {
-        return format!("**frognano-bot** has nothing under way. The last run opened a draft pull request: {detail}");
+        return format!("**frognano-bot** has nothing under way. The last run opened a draft {pull_request}: {detail}");
     }
     format!("**frognano-bot** has nothing under way. The last run ended as `{}`: {}", code(outcome), inert(detail))
 }
@@ -113,8 +113,8 @@ pub fn never_ran(label: &str) -> String {
 
 /// `revise` where there is nothing to revise.
 #[must_use]
-pub fn not_a_pull_request() -> String {
-    "**frognano-bot** revises its own open pull requests: write the command there, with what to change below it.".to_owned()
+pub fn not_a_pull_request(pull_request: &str) -> String {
+    format!("**frognano-bot** revises its own open {pull_request}s: write the command there, with what to change below it.")
 }
 
 /// `revise` without words.
@@ -125,9 +125,9 @@ pub fn nothing_said() -> String {
 
 /// All rounds are made.
 #[must_use]
-pub fn all_rounds() -> String {
+pub fn all_rounds(pull_request: &str) -> String {
     format!(
-        "**frognano-bot** has worked on this pull request {} times after its first attempt. A person should take over from here.",
+        "**frognano-bot** has worked on this {pull_request} {} times after its first attempt. A person should take over from here.",
         Round::MOST
     )
 }
@@ -140,8 +140,8 @@ pub fn taken_back(why: &str) -> String {
 
 /// The pull request has a successor.
 #[must_use]
-pub fn superseded(url: &str) -> String {
-    format!("**frognano-bot** was asked again and opened another pull request for the same issue, which supersedes this one: {url}")
+pub fn superseded(url: &str, pull_request: &str) -> String {
+    format!("**frognano-bot** was asked again and opened another {pull_request} for the same issue, which supersedes this one: {url}")
 }
 
 /// The words of another round's task: those of the issue, and of the review.

@@ -64,7 +64,7 @@ pub fn working(job: &str, stage: Stage, taken_up: &str, attempt: Option<(u32, u3
         Stage::Agent => "the model works on the issue in the sandbox",
         Stage::WaitingForModel => "waiting for the model: its server does not answer, the work goes on as soon as it does",
         Stage::TestsAfter => "judging the patch: running the tests in a second, fresh sandbox",
-        Stage::Publishing => "pushing the change to the draft pull request",
+        Stage::Publishing => "publishing the change as a draft",
         Stage::Done => "done",
     };
     let attempt = match attempt {
@@ -84,15 +84,15 @@ pub fn waiting(job: &str, why: &str, taken_up: &str) -> String {
     ))
 }
 
-/// The status comment when the work has ended.
+/// The status comment when the work has ended; `pull_request` is what people on the forge call one.
 #[must_use]
-pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
+pub fn ended(job: &str, outcome: &Outcome, report: &Report, pull_request: &str) -> String {
     let mut text = format!("{}\n", marker(job));
     match outcome {
         Outcome::Proposed { url } => {
             write!(
                 text,
-                "**frognano-bot** opened a draft pull request: {url}\n\n{}\n\n{}A person must review it before it is merged.",
+                "**frognano-bot** opened a draft {pull_request}: {url}\n\n{}\n\n{}A person must review it before it is merged.",
                 proof_sentence(report),
                 in_short(report)
             )
@@ -144,7 +144,7 @@ pub fn ended(job: &str, outcome: &Outcome, report: &Report) -> String {
 /// The comment on a pull request about the requests for review that the forge did not take.
 #[must_use]
 pub fn not_done(refused: &[String]) -> String {
-    let mut text = "The pull request stands, but the forge did not take every request for review:\n".to_owned();
+    let mut text = "The change is published, but the forge did not take every request for review:\n".to_owned();
     for why in refused {
         write!(text, "\n- {}", inert(why)).ok();
     }
@@ -159,7 +159,7 @@ pub fn refusal(refusal: Refusal, login: &str, label: &str) -> String {
         Refusal::IssueClosed => format!("the issue is closed; reopen it and set the label `{label}` again"),
         Refusal::IssueLocked => format!("the issue is locked; unlock it, take the label `{label}` off and set it again"),
         Refusal::IsPullRequest => format!("this is a pull request; the label `{label}` works on issues"),
-        Refusal::Confidential => "the issue is confidential, and a branch or pull request would show it".to_owned(),
+        Refusal::Confidential => "the issue is confidential, and a branch would show it".to_owned(),
         Refusal::NoWriteAccess => format!(
             "`{login}` set the label `{label}`, but the forge shows no write access of theirs to this repository; somebody who has it can take the label off and set it again"
         ),

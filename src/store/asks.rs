@@ -33,7 +33,14 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn next_ask(&self, owner: &str, lease_ms: i64, clock: &dyn Clock) -> Result<Option<Ask>, StoreError> {
-        let now = self.lease_time(clock).await?;
+        let look = format!(
+            "with clock as (select {} as now) select now from clock where exists \
+             (select 1 from asks where state = 'open' and not_before_ms <= clock.now)",
+            self.lease_clock(clock)
+        );
+        // Who has nothing to do holds up nobody who has.
+        let Some(due) = sqlx::query(sqlx::AssertSqlSafe(look)).fetch_optional(&self.pool).await? else { return Ok(None) };
+        let now: i64 = due.try_get("now")?;
         let mut transaction = self.alone(Alone::Asks).await?;
         let row = sqlx::query(
             "update asks set not_before_ms = $1, owner = $2, tries = tries + 1 where id = \
@@ -156,6 +163,26 @@ pub(super) async fn write(
     .execute(&mut **transaction)
     .await?;
     Ok(())
+}
+
+/// An administrator changed what we may see or do on a forge: every repository with something under way is looked at again. Whether there is any.
+pub(super) async fn look_at_all(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    forge: &str,
+    event: &Event,
+    ids: &dyn Ids,
+    now_ms: i64,
+) -> Result<bool, StoreError> {
+    let rows = sqlx::query("select repo_id, max(repo_path) as repo_path from jobs where forge = $1 and state <> 'done' group by repo_id")
+        .bind(forge)
+        .fetch_all(&mut **transaction)
+        .await?;
+    for row in &rows {
+        let repo = RepoRef { forge: forge.to_owned(), id: row.try_get("repo_id")?, path: row.try_get("repo_path")? };
+        let look_again = Event { verb: Verb::Recheck, repository: Some(repo), trigger: None, note: None, command: None, ..event.clone() };
+        write(transaction, &look_again, &ids.next(), now_ms).await?;
+    }
+    Ok(!rows.is_empty())
 }
 
 fn act(event: &Event, id: &str) -> String {

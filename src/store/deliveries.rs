@@ -39,7 +39,8 @@ pub enum Intake {
 }
 
 impl Store {
-    /// Writes a delivery down and, when it may ask for work, its job or what else it asks in the same transaction.
+    /// Writes a delivery down and, when it may ask for work, its job or what else it asks in the same transaction. One that could not be read
+    /// when it first came is read anew when it is sent again: this program may know what an older one did not.
     ///
     /// # Errors
     /// When the database fails; then nothing was written and the forge must be told so.
@@ -52,13 +53,15 @@ impl Store {
         };
         let asks = matches!(delivery.read, Ok(event) if matches!(event.verb, Verb::Start | Verb::Recheck));
         let asked = trigger.filter(|_| asks).map(|trigger| serde_json::to_string(trigger).unwrap_or_default());
-        let id = ids.next();
         let mut transaction = self.pool.begin().await?;
-        let inserted = sqlx::query(
+        let written = sqlx::query(
             "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (forge, delivery) do nothing",
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (forge, delivery) do update set \
+             event = excluded.event, received_ms = excluded.received_ms, body = excluded.body, verb = excluded.verb, why = excluded.why, \
+             repo_id = excluded.repo_id, issue = excluded.issue, asked = excluded.asked, repository = excluded.repository, \
+             actor = excluded.actor where deliveries.verb = $14 returning id",
         )
-        .bind(&id)
+        .bind(ids.next())
         .bind(delivery.forge)
         .bind(plain(delivery.delivery))
         .bind(plain(delivery.event))
@@ -71,12 +74,14 @@ impl Store {
         .bind(asked)
         .bind(explained.repository.as_deref().map(plain))
         .bind(explained.actor.as_deref().map(plain))
-        .execute(&mut *transaction)
+        .bind(UNREADABLE)
+        .fetch_optional(&mut *transaction)
         .await?;
-        if inserted.rows_affected() == 0 {
+        let Some(row) = written else {
             transaction.rollback().await?;
             return Ok(Intake::Repeated);
-        }
+        };
+        let id: String = row.try_get("id")?;
         if let Some(repo) = delivery.read.ok().and_then(|event| event.repository.as_ref()) {
             note_repository(&mut transaction, repo).await?;
             let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
@@ -94,6 +99,10 @@ impl Store {
                     asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
                     Intake::Waiting
                 }
+            }
+            (Ok(event), _) if event.verb == Verb::Admin => {
+                let looked_at = asks::look_at_all(&mut transaction, delivery.forge, event, ids, now).await?;
+                if looked_at { Intake::Asked } else { Intake::Noted }
             }
             (Ok(event), None) if asks::is_ask(event) => {
                 asks::write(&mut transaction, event, &ids.next(), now).await?;
@@ -159,9 +168,31 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Deletes deliveries that came before this time, the oldest first and at most `most` of them. One whose job has not ended, or that waits
+    /// for one, stays. How many were deleted.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn prune_deliveries(&self, before_ms: i64, most: i64) -> Result<u64, StoreError> {
+        let deleted = sqlx::query(
+            "delete from deliveries where id in (select d.id from deliveries d where d.received_ms < $1 \
+             and (d.job is not null or d.asked is null) \
+             and not exists (select 1 from jobs j where j.id = d.job and j.state <> 'done') order by d.received_ms limit $2)",
+        )
+        .bind(before_ms)
+        .bind(most)
+        .execute(&self.pool)
+        .await?;
+        Ok(deleted.rows_affected())
+    }
+}
+
 async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, repo: &RepoRef) -> Result<(), StoreError> {
+    // Looked for first: the conflict alone would let deliveries of one repository wait for each other's disk.
     sqlx::query(
-        "insert into repositories (forge, repo_id, path) values ($1, $2, $3) \
+        "insert into repositories (forge, repo_id, path) select cast($1 as text), cast($2 as text), cast($3 as text) \
+         where not exists (select 1 from repositories where forge = $1 and repo_id = $2 and path = $3) \
          on conflict (forge, repo_id) do update set path = excluded.path where repositories.path <> excluded.path",
     )
     .bind(&repo.forge)

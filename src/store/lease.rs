@@ -7,7 +7,7 @@ use sqlx::Row as _;
 
 use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
-use super::{Store, StoreError, plain, reviews};
+use super::{Store, StoreError, plain, reviews, run_files};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct Checkpoint {
     pub tried: Vec<Tried>,
     /// The commit that may stand on the forge: on our branch, and in a pull request from it. A run that is stopped takes both back.
     pub pushing: Option<ObjectId>,
+    /// When our commits are dated, in seconds since the Unix epoch: a worker on another machine makes the same commits again.
+    pub dated_s: Option<i64>,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
     pub opened: Option<i64>,
     /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
@@ -279,13 +281,14 @@ impl Store {
         if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
             reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
         }
+        run_files::forget(&mut transaction, &claimed.run.0).await?;
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
         Ok(())
     }
 }
 
-fn fenced(lease: &Lease, rows: u64) -> Result<(), StoreError> {
+pub(super) fn fenced(lease: &Lease, rows: u64) -> Result<(), StoreError> {
     if rows == 1 { Ok(()) } else { Err(StoreError::LeaseLost(lease.job.0.clone())) }
 }
 

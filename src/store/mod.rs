@@ -12,6 +12,7 @@ mod lease;
 mod queue;
 mod repositories;
 mod reviews;
+mod run_files;
 mod standing;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
+pub use run_files::{Addition, RunFiles};
 pub use standing::{KnownJob, Made};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
@@ -128,11 +130,24 @@ impl Store {
 
     /// The time by which leases run out: where several machines share the database its own, so that theirs need not agree.
     async fn lease_time(&self, clock: &dyn Clock) -> Result<i64, StoreError> {
-        if !(self.is_shared && clock.is_of_this_machine()) {
+        if !self.has_the_clock(clock) {
             return Ok(clock.now_ms());
         }
-        let row = sqlx::query("select cast(extract(epoch from clock_timestamp()) * 1000 as bigint) as now").fetch_one(&self.pool).await?;
-        Ok(row.try_get("now")?)
+        let text = format!("select {} as now", self.lease_clock(clock));
+        Ok(sqlx::query(sqlx::AssertSqlSafe(text)).fetch_one(&self.pool).await?.try_get("now")?)
+    }
+
+    /// The same as words of a query.
+    fn lease_clock(&self, clock: &dyn Clock) -> String {
+        if self.has_the_clock(clock) {
+            "cast(extract(epoch from clock_timestamp()) * 1000 as bigint)".to_owned()
+        } else {
+            format!("cast({} as bigint)", clock.now_ms())
+        }
+    }
+
+    fn has_the_clock(&self, clock: &dyn Clock) -> bool {
+        self.is_shared && clock.is_of_this_machine()
     }
 
     /// A transaction that no other of its kind runs beside. (SQLite has one writer anyway; its lock is taken by the first write.)

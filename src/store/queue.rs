@@ -70,6 +70,14 @@ pub struct Paused {
     pub on_ms: i64,
 }
 
+/// What there is to claim.
+struct Due {
+    /// The time by which leases run out.
+    now: i64,
+    lease_is_over: bool,
+    waits: bool,
+}
+
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 const LEASE_IS_OVER: &str = "j.state = 'running' and j.lease_until_ms < $4";
@@ -107,7 +115,7 @@ impl Store {
         clock: &dyn Clock,
         ids: &dyn Ids,
     ) -> Result<Option<Claimed>, StoreError> {
-        let now = self.lease_time(clock).await?;
+        let Due { now, lease_is_over, waits } = self.due(clock).await?;
         let for_an_answer = which == Which::NewForAnAnswer;
         let limits = if for_an_answer { &QueueLimits::default() } else { limits };
         let may_begin = match which {
@@ -115,7 +123,8 @@ impl Store {
             Which::New => format!("{NEW} and {NOT_HELD}"),
             Which::NewForAnAnswer => NEW.to_owned(),
         };
-        for (due, order) in [(LEASE_IS_OVER, "j.queued_ms, j.id"), (WAITS, "j.priority desc, j.turn, j.queued_ms, j.id")] {
+        let kinds = [(lease_is_over, LEASE_IS_OVER, "j.queued_ms, j.id"), (waits, WAITS, "j.priority desc, j.turn, j.queued_ms, j.id")];
+        for (_, due, order) in kinds.into_iter().filter(|(there_is_one, ..)| *there_is_one) {
             let mut transaction = if limits.is_any() { self.alone(Alone::Claims).await? } else { self.beside(Alone::Claims).await? };
             let row = sqlx::query(sqlx::AssertSqlSafe(format!(
                 "update jobs set state = 'running', lease_owner = $1, lease_until_ms = $2, fence = fence + 1, leases = leases + 1, \
@@ -147,6 +156,20 @@ impl Store {
             }
         }
         Ok(None)
+    }
+
+    /// Whether there is anything to claim, by one look that holds up nobody: workers without work ask no more than this of a shared database.
+    async fn due(&self, clock: &dyn Clock) -> Result<Due, StoreError> {
+        let text = format!(
+            "with clock as (select {} as now) select now, \
+             case when exists (select 1 from jobs j where j.state = 'running' and j.lease_until_ms < clock.now) then 1 else 0 end as lease_is_over, \
+             case when exists (select 1 from jobs j where j.state = 'queued' and j.not_before_ms <= clock.now) then 1 else 0 end as waits \
+             from clock",
+            self.lease_clock(clock)
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(text)).fetch_one(&self.pool).await?;
+        let is = |column: &str| row.try_get::<i64, _>(column).map(|there_is_one| there_is_one == 1);
+        Ok(Due { now: row.try_get("now")?, lease_is_over: is("lease_is_over")?, waits: is("waits")? })
     }
 
     /// Holds the queue: nothing more is begun by any worker, and new labels get their answer all the same. The first reason stays.

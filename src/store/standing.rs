@@ -4,7 +4,7 @@ use sqlx::Row as _;
 
 use super::deliveries::NewJob;
 use super::lease::Checkpoint;
-use super::{Alone, Lease, Store, StoreError, plain};
+use super::{Alone, Lease, Store, StoreError, plain, run_files};
 use crate::domain::{Cancel, Clock, Ids, IssueText, Origin, RepoRef, Trigger};
 
 /// A job as commands and reviews see it.
@@ -205,6 +205,7 @@ impl Store {
         .execute(&mut *transaction)
         .await?;
         if ended.rows_affected() == 1 {
+            run_files::forget(&mut transaction, job.run.as_deref().unwrap_or_default()).await?;
             self.take_over_waiting(&mut transaction, &job.repo, job.issue, now, ids).await?;
         }
         transaction.commit().await?;

@@ -2,7 +2,7 @@
 
 use similar::{Algorithm, DiffTag, capture_diff_slices, group_diff_ops};
 
-use crate::domain::{BlobMode, ChangedFile, Hunk, TestResult, TestRun, is_test_configuration, is_test_file};
+use crate::domain::{BlobMode, ChangedFile, Hunk, TestNames, TestResult, TestRun, is_test_configuration};
 
 /// A patch with more parts than this is not tried part by part.
 pub const MOST: usize = 10;
@@ -20,16 +20,16 @@ pub struct Part {
 
 /// The parts of a patch in files of source: those that were there before, are text, and are neither tests, their configuration nor documents.
 #[must_use]
-pub fn parts(changed: &[ChangedFile]) -> Vec<Part> {
-    changed.iter().filter(|file| is_source(&file.path)).flat_map(parts_of).collect()
+pub fn parts(changed: &[ChangedFile], tests: &TestNames) -> Vec<Part> {
+    changed.iter().filter(|file| is_source(&file.path, tests)).flat_map(parts_of).collect()
 }
 
 /// Whether a path is source: what a test could notice.
 #[must_use]
-pub fn is_source(path: &[u8]) -> bool {
+pub fn is_source(path: &[u8], tests: &TestNames) -> bool {
     const DOCUMENTS: &[&[u8]] = &[b".md", b".rst", b".txt", b".adoc"];
     let is_document = DOCUMENTS.iter().any(|end| path.to_ascii_lowercase().ends_with(end)) || path.starts_with(b"docs/");
-    !is_document && !is_test_file(path) && !is_test_configuration(path)
+    !is_document && !tests.is_test_file(path) && !is_test_configuration(path)
 }
 
 /// Whether a proving test failed in a run without a part; none where that can't be told, since some did not run at all.
@@ -66,7 +66,7 @@ fn parts_of(file: &ChangedFile) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::{noticed, parts};
-    use crate::domain::{BlobMode, ChangedFile, TestCase, TestResult, TestRun};
+    use crate::domain::{BlobMode, ChangedFile, TestCase, TestNames, TestResult, TestRun};
 
     fn changed(path: &str, before: Option<&str>, after: Option<&str>) -> ChangedFile {
         let blob = |text: &str| (BlobMode::File, text.as_bytes().to_vec());
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn each_part_is_taken_back_alone() {
         let patch = changed("a.py", Some("a\nb\nc\nd\ne\nf\ng"), Some("A\nb\nc\nd\ne\nnew\nf\nG"));
-        let found = parts(&[patch, changed("new.py", None, Some("x\n")), changed("gone.py", Some("x\n"), None)]);
+        let found = parts(&[patch, changed("new.py", None, Some("x\n")), changed("gone.py", Some("x\n"), None)], &TestNames::default());
         let seen = found.iter().map(|part| {
             let text = String::from_utf8(part.reverted.after.clone().unwrap().1).unwrap();
             (part.hunk.line, part.hunk.lines, text)
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn tests_documents_and_what_is_no_text_have_no_parts() {
         for path in ["tests/test_a.py", "pyproject.toml", "README.md", "docs/conf.py"] {
-            assert!(parts(&[changed(path, Some("a\n"), Some("b\n"))]).is_empty(), "{path}");
+            assert!(parts(&[changed(path, Some("a\n"), Some("b\n"))], &TestNames::default()).is_empty(), "{path}");
         }
         let binary = ChangedFile { after: Some((BlobMode::File, vec![0xff])), ..changed("a.bin", Some("a\n"), None) };
-        assert!(parts(&[binary]).is_empty());
+        assert!(parts(&[binary], &TestNames::default()).is_empty());
     }
 
     #[test]

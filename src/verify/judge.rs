@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::consensus::Consensus;
+use super::gone;
 use super::run::TestOutcome;
 use crate::domain::{Comparison, Evidence, Finding, Hunk, Proof, Severity, TestResult, TestRun};
 
@@ -66,7 +67,7 @@ impl Judgement {
     }
 }
 
-const ALTERED: &str = "runner-altered";
+pub(super) const ALTERED: &str = "runner-altered";
 const REGRESSED: &str = "tests-regressed";
 
 /// Names listed in one finding; the rest is counted.
@@ -114,9 +115,10 @@ pub fn demand(mut judgement: Judgement, open_with: &[Proof]) -> Judgement {
 ///
 /// A rightly changed expectation is red in the clean room and passes there. Only a person can tell it from a bent one, so it ends as a flag that
 /// names the tests, with nothing proved; so does a test that was red at base, stays red in the clean room, and is green or gone as the patch has it.
-/// A test that passed at base and is gone, skipped or still red with the patch's own tests stays a regression, and so does everything else.
+/// A test that passed at base and is gone, skipped or still red with the patch's own tests stays a regression, and so does everything else; but not
+/// one that the rules accept as gone (`gone`, dotted), or one whose parameters alone are others and no fewer.
 #[must_use]
-pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome) -> Judgement {
+pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &TestOutcome, gone: &[String]) -> Judgement {
     let regressed = clean.is_a_regression();
     let (Some(comparison), Some(was), Some(is)) = (&clean.comparison, before.run(), patched.run()) else { return clean };
     if !clean.refuses() && is.per_test {
@@ -126,7 +128,7 @@ pub fn judge_changed_tests(clean: Judgement, before: &TestOutcome, patched: &Tes
         || !is.per_test
         || is.timed_out
         || !altered_by_patch(was, is).is_empty()
-        || !Comparison::between(was, is).broken.is_empty()
+        || !Comparison::between(was, is).broken.iter().all(|name| gone::is_accounted_for(name, was, is, gone))
     {
         return clean;
     }
@@ -208,11 +210,11 @@ fn judge_exit_status(was: &TestRun, is: &TestRun) -> Judgement {
     }
 }
 
-fn finding(rule: &str, severity: Severity, why: String) -> Finding {
+pub(super) fn finding(rule: &str, severity: Severity, why: String) -> Finding {
     Finding { rule: rule.to_owned(), severity, path: String::new(), line: None, why }
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     let shown = names.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED) {
         0 => shown,
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!(judged(&[], &[&["x"]]), (Proof::Unproved, true));
         assert_eq!(judged(&["x"], &[&["x"], &["x", "y"]]), (Proof::Unproved, true), "in any run");
         let clean = judge(Some(&altered(&[], Passed)), &altered(&[], Failed));
-        assert_eq!(judge_changed_tests(clean.clone(), &altered(&[], Passed), &altered(&["x"], Passed)), clean);
+        assert_eq!(judge_changed_tests(clean.clone(), &altered(&[], Passed), &altered(&["x"], Passed), &[]), clean);
     }
 
     #[test]
@@ -295,7 +297,7 @@ mod tests {
         ] {
             let clean = judge(Some(&before), &cases(&[("a", Passed), ("b", Passed), ("c", Error)]));
             assert_eq!(clean.proof, Proof::Fixed);
-            let judged = judge_changed_tests(clean, &before, &own);
+            let judged = judge_changed_tests(clean, &before, &own, &[]);
             assert_eq!(judged.evidence.changed_expectations, bent, "{own:?}");
             let expected =
                 if bent.is_empty() { (Proof::Fixed, vec![], false) } else { (Proof::Unproved, vec!["tests-changed-expectation"], false) };
@@ -304,10 +306,20 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_go_with_what_they_tested_are_no_regression() {
+        let before = cases(&[("t.test_a::test_a", Passed), ("t.test_a::test_b", Passed)]);
+        let clean = || judge(Some(&before), &cases(&[("t.test_a", Error)]));
+        let own = cases(&[("t.test_a::test_a", Passed)]);
+        let judged = judge_changed_tests(clean(), &before, &own, &["t.test_a.test_b".to_owned()]);
+        assert_eq!(said(&judged), (Proof::Unproved, vec!["tests-changed-expectation"], false));
+        assert_eq!(judge_changed_tests(clean(), &before, &own, &["t.test_a.test_c".to_owned()]), clean());
+    }
+
+    #[test]
     fn a_changed_expectation_is_a_flag_only_where_its_new_form_passes() {
         let before = cases(&[("a", Passed), ("b", Passed), ("c", Failed)]);
         let clean = || judge(Some(&before), &cases(&[("a", Failed), ("b", Passed), ("c", Passed)]));
-        let again = judge_changed_tests(clean(), &before, &cases(&[("a", Passed), ("b", Passed), ("c", Passed)]));
+        let again = judge_changed_tests(clean(), &before, &cases(&[("a", Passed), ("b", Passed), ("c", Passed)]), &[]);
         assert_eq!(again.evidence.changed_expectations, ["a"]);
         assert_eq!(said(&again), (Proof::Unproved, vec!["tests-changed-expectation"], false));
         assert!(again.findings[0].why.ends_with(": a"));
@@ -318,10 +330,10 @@ mod tests {
             status(Some(0)),
             missing(),
         ] {
-            assert_eq!(judge_changed_tests(clean(), &before, &patched), clean());
+            assert_eq!(judge_changed_tests(clean(), &before, &patched, &[]), clean());
         }
         let vanished = judge(Some(&before), &status(Some(0)));
-        assert_eq!(judge_changed_tests(vanished.clone(), &before, &before), vanished);
+        assert_eq!(judge_changed_tests(vanished.clone(), &before, &before, &[]), vanished);
     }
 
     #[test]

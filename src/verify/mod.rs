@@ -5,17 +5,23 @@
 
 mod command;
 mod consensus;
+mod counter;
 pub mod detect;
+mod doubt;
+mod gone;
 pub mod hunks;
 mod judge;
 pub mod junit;
 pub mod policy;
 pub mod proving;
 pub mod restore;
+pub mod reversed;
 mod run;
 
 pub use crate::domain::Proof;
 pub use command::{Report, Runner, TestCommand};
 pub use consensus::{Consensus, believed};
+pub use counter::passes_reversed;
+pub use doubt::{doubt, is_doubt};
 pub use judge::{Judgement, demand, judge, judge_all, judge_changed_tests};
 pub use run::{TestOutcome, run_tests, run_tests_of};

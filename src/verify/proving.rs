@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{ChangedFile, TestCase, TestResult, TestRun, is_collected_file, is_test_configuration, is_test_file};
+use crate::domain::{ChangedFile, TestCase, TestNames, TestResult, TestRun, is_test_configuration};
 
 /// How often the tests of a patch run with and without its source.
 pub const RUNS: usize = 3;
 
 /// Exceptions of a tree that lacks something: never a proof.
 const NEVER: &[&str] = &["ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError", "TabError"];
-/// Exceptions of a name or parameter that is not there yet, as well as of a bug: a proof only where the issue speaks of them.
-const ONLY_IF_ASKED: &[&str] = &["AttributeError", "NameError", "UnboundLocalError", "TypeError"];
+/// Exceptions of a name, parameter or file that is not there yet, as well as of a bug: a proof only where the issue speaks of them.
+const ONLY_IF_ASKED: &[&str] = &["AttributeError", "NameError", "UnboundLocalError", "TypeError", "FileNotFoundError"];
 
 /// The tests that prove a patch, of what its test files said in runs without its source (`red`) and with it (`green`). `fixed` are tests that
 /// failed at base as they are there; `issue` is all that the issue says.
@@ -41,21 +41,21 @@ fn names(issue: &str, exception: &str) -> bool {
 
 /// The patch's tests alone, without its source and its configuration: base + this is where they must be red.
 #[must_use]
-pub fn tests_alone(changed: &[ChangedFile]) -> Vec<ChangedFile> {
-    changed.iter().filter(|file| is_test_file(&file.path) && !is_test_configuration(&file.path)).cloned().collect()
+pub fn tests_alone(changed: &[ChangedFile], tests: &TestNames) -> Vec<ChangedFile> {
+    changed.iter().filter(|file| tests.is_test_file(&file.path) && !is_test_configuration(&file.path)).cloned().collect()
 }
 
 /// The test files that a patch brings or changes and that a runner collects.
 #[must_use]
-pub fn test_files(changed: &[ChangedFile]) -> Vec<String> {
-    let collected = changed.iter().filter(|file| file.after.is_some() && is_collected_file(&file.path));
+pub fn test_files(changed: &[ChangedFile], tests: &TestNames) -> Vec<String> {
+    let collected = changed.iter().filter(|file| file.after.is_some() && tests.is_collected_file(&file.path));
     collected.filter_map(|file| String::from_utf8(file.path.clone()).ok()).collect()
 }
 
 /// The files of these tests by their names, among `paths`; none where one of them can't be told.
 #[must_use]
-pub fn files_of<'a>(tests: &[String], paths: impl Iterator<Item = &'a Vec<u8>>) -> Option<Vec<String>> {
-    let modules = paths.filter(|path| is_collected_file(path)).filter_map(|path| {
+pub fn files_of<'a>(tests: &[String], paths: impl Iterator<Item = &'a Vec<u8>>, names: &TestNames) -> Option<Vec<String>> {
+    let modules = paths.filter(|path| names.is_collected_file(path)).filter_map(|path| {
         let path = std::str::from_utf8(path).ok()?;
         Some((path.strip_suffix(".py")?.replace('/', "."), path.to_owned()))
     });
@@ -76,10 +76,20 @@ pub fn files_of<'a>(tests: &[String], paths: impl Iterator<Item = &'a Vec<u8>>) 
     Some(files)
 }
 
+/// Whether a runner's name of a test, without its parameters, means what is called so: `tests.test_a.TestA.test_b` is
+/// `tests.test_a.TestA::test_b`, and for the examples in a docstring `src.shop.price` is `src.shop::shop.price`.
+#[must_use]
+pub fn is_called(test: &str, dotted: &str) -> bool {
+    let (owner, name) = test.split_once("::").unwrap_or(("", test));
+    let is_it = |name: &str| dotted == name || name.contains('.') && dotted.ends_with(&format!(".{name}"));
+    let name = name.split('[').next().unwrap_or(name);
+    is_it(&format!("{owner}.{name}")) || is_it(name)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{files_of, proving};
-    use crate::domain::{TestCase, TestResult, TestRun};
+    use super::{files_of, is_called, proving};
+    use crate::domain::{TestCase, TestNames, TestResult, TestRun};
     use TestResult::{Error, Failed, Passed, Skipped};
 
     fn run(cases: &[(&str, TestResult, &str)]) -> TestRun {
@@ -103,7 +113,7 @@ mod tests {
         for kind in ["ImportError", "ModuleNotFoundError", "SyntaxError", ""] {
             assert!(!proves(always(Error, kind), green, &format!("it raises {kind}")), "{kind}");
         }
-        for kind in ["AttributeError", "NameError", "TypeError"] {
+        for kind in ["AttributeError", "NameError", "TypeError", "FileNotFoundError"] {
             assert!(!proves(always(Failed, kind), green, "it is wrong; MyAttributeErrors"), "{kind}");
             assert!(proves(always(Failed, kind), green, &format!("it raises `{kind}: no`")), "{kind}");
         }
@@ -124,9 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn a_test_is_known_by_its_dotted_name() {
+        assert!(is_called("tests.test_a.TestA::test_b", "tests.test_a.TestA.test_b"));
+        assert!(is_called("test_a::test_b[x.y::z]", "sub.test_a.test_b"), "the runner may start in a folder");
+        assert!(is_called("src.shop::shop.price", "src.shop.price"), "examples in a docstring");
+        for other in ["tests.test_a::test_bb", "tests.test_aa::test_b", "test_b::test_b", "test_b", "tests.test_a.Other::test_b"] {
+            assert!(!is_called(other, "tests.test_a.test_b"), "{other}");
+        }
+    }
+
+    #[test]
     fn the_file_of_a_test_is_found_by_its_name() {
         let paths = ["tests/test_a.py", "tests/sub/test_b.py", "test_ab.py", "src/a.py"].map(|path| path.as_bytes().to_vec());
-        let of = |name: &str| files_of(&[name.to_owned()], paths.iter());
+        let of = |name: &str| files_of(&[name.to_owned()], paths.iter(), &TestNames::default());
         assert_eq!(of("tests.test_a::test_x[a::b]"), Some(vec!["tests/test_a.py".to_owned()]), "parameters may hold anything");
         assert_eq!(of("tests.test_a.Class::test_x"), Some(vec!["tests/test_a.py".to_owned()]));
         assert_eq!(of("test_b.Class::test_x"), Some(vec!["tests/sub/test_b.py".to_owned()]));

@@ -4,9 +4,10 @@
 //! only from a report that our runner sealed with the key of this very run (deleted before a test is imported, never in an argument or a variable),
 //! that is whole, and that agrees with the exit status; everything else is "no result". So code that writes, prints, floods, exits early or changes
 //! what was written gains nothing. Who replaces functions of the runner or of tests, however the code is spelled, is named by the report
-//! (`runner_watch.py`), and a patch that alters more than base does is refused. What stays: code that is written against this very judge, that searches
-//! the memory of its own process for the key, bends the watch itself, or takes back before the end what it altered, could still forge; the rules of the
-//! guard look for exactly that in a patch, and a reviewer sees what they flag.
+//! (`runner_watch.py`), and a patch that alters more than base does is refused. Code that searches
+//! the memory of its process for the key, or takes back before the end what it altered, leaves no trace here: against it the tests that speak for a
+//! patch run again with their checks reversed ([`super::reversed`]), and must fail. What stays: code that reads its tests to tell the reversed ones
+//! from the others, and code that answers a test's very question; the rules of the guard look for both, and a reviewer sees what they flag.
 //!
 //! One disagreement with the exit status is kept as a result, for who compares runs to weigh ([`super::believed`]): pytest that ends badly though no
 //! test is red, as a limit on coverage or another plugin makes it.

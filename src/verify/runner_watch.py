@@ -53,6 +53,7 @@ class Watch:
         self.seen = {}
         self.tests = []
         self.objects = []
+        self.modules = {}
         self.found = set()
         self.methods = {name: parts(one) for name, one in vars(Watch).items() if is_active(one)}
         self.look()
@@ -83,8 +84,12 @@ class Watch:
                         seen[path + "." + name + "." + inner] = parts(member)
 
     def test(self, name, holder, attribute):
-        """Watches a function that is a test."""
+        """Watches a function that is a test, and what its file has imported and defined."""
         self.tests.append((str(name), holder, attribute, parts(plain(holder, attribute))))
+        module = sys.modules.get(type(holder).__module__) if attribute != "obj" else getattr(holder, "module", None)
+        if module is not None and id(module) not in self.modules:
+            kinds = (types.ModuleType, types.FunctionType, type)
+            self.modules[id(module)] = module, {key: one for key, one in vars(module).items() if isinstance(one, kinds)}
 
     def object(self, name, value):
         """Watches an object that must not get functions of its own."""
@@ -109,6 +114,9 @@ class Watch:
         for name, holder, attribute, value in self.tests:
             if not same(parts(plain(holder, attribute)), value):
                 self.found.add("test " + name)
+        for module, known in self.modules.values():
+            gone = [key for key, one in known.items() if vars(module).get(key) is not one]
+            self.found.update("name in a test file %s.%s" % (module.__name__, key) for key in gone)
         for name, value, functions in self.objects:
             self.found.update(name + "." + key for key in functions_in(value) - functions)
         return sorted(name[:500] for name in self.found)[:LIMIT]

@@ -4,33 +4,30 @@
 //! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
 
 mod operator;
+mod serve;
 
 use std::collections::HashMap;
-use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use secrecy::SecretString;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Clock, Explanation, Ids};
 use crate::forge::{Headers, Inbound};
 use crate::store::{Intake, NewDelivery, Store};
 
+pub use serve::serve;
+
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
 const BODY_TIME: Duration = Duration::from_secs(20);
-
-/// After the word to stop, requests that go on have so long to end; a peer that holds one open does not hold up the stop.
-const LAST_REQUESTS: Duration = Duration::from_secs(3);
 
 /// What the door works with.
 #[derive(Clone)]
@@ -53,22 +50,6 @@ pub struct Door {
 
 /// What is served.
 pub type Routes = Router;
-
-/// Serves until `stop`, then lets the requests that go on end, for a short time.
-///
-/// # Errors
-/// When the listener breaks.
-pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToken) -> std::io::Result<()> {
-    let served = axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned());
-    let too_long = async {
-        stop.cancelled().await;
-        tokio::time::sleep(LAST_REQUESTS).await;
-    };
-    tokio::select! {
-        ended = served.into_future() => ended,
-        () = too_long => Ok(()),
-    }
-}
 
 /// The routes.
 pub fn routes(door: Door) -> Routes {
@@ -101,14 +82,9 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
     let Some(inbound) = door.inbound.get(&name) else {
         return answer(StatusCode::NOT_FOUND, "no forge of this name is configured");
     };
-    if too_large(&headers, door.max_body_bytes) {
-        return answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the limit");
-    }
-    let body = match tokio::time::timeout(BODY_TIME, to_bytes(body, door.max_body_bytes)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(error)) if is_length_limit(&error) => return answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the limit"),
-        Ok(Err(_)) => return answer(StatusCode::BAD_REQUEST, "the body broke off"),
-        Err(_) => return answer(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+    let body = match read(&headers, body, door.max_body_bytes).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
     };
     let headers =
         Headers(headers.iter().filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))).collect());
@@ -149,6 +125,26 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
             answer(StatusCode::SERVICE_UNAVAILABLE, "the delivery could not be written down; send it again")
         }
     }
+}
+
+/// The whole body, if it is not larger than the limit and arrives in time; else what is answered.
+async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Response> {
+    let larger = || answer(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than the limit");
+    if too_large(headers, limit) {
+        return Err(larger());
+    }
+    match tokio::time::timeout(BODY_TIME, to_bytes(body, limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if is_length_limit(&error) => Err(larger()),
+        Ok(Err(_)) => Err(answer(StatusCode::BAD_REQUEST, "the body broke off")),
+        Err(_) => Err(let_go(answer(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))),
+    }
+}
+
+/// The peer would go on sending: nothing more is read from it.
+fn let_go(mut refusal: Response) -> Response {
+    refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    refusal
 }
 
 fn is_json(body: &[u8]) -> bool {

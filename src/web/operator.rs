@@ -1,6 +1,7 @@
 //! The operator's routes: hold the queue, let it go on, stop everything. They are there only where a key is configured.
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -10,8 +11,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use subtle::ConstantTimeEq as _;
 
-use super::{Door, answer};
+use super::{Door, answer, read};
 use crate::store::StoreError;
+
+/// The longest form, in bytes.
+const LONGEST_FORM: usize = 64 * 1024;
 
 /// Why, in the operator's words; shown to who asks how things stand.
 #[derive(Debug, Default)]
@@ -22,9 +26,9 @@ struct Said {
 
 impl Said {
     /// The fields of a form; a body that is none says nothing.
-    fn of(form: &str) -> Self {
+    fn of(form: &[u8]) -> Self {
         let mut said = Self::default();
-        for (name, value) in url::form_urlencoded::parse(form.as_bytes()) {
+        for (name, value) in url::form_urlencoded::parse(form) {
             match &*name {
                 "by" => value.trim().clone_into(&mut said.by),
                 "why" => value.trim().clone_into(&mut said.why),
@@ -64,7 +68,11 @@ async fn show(State(door): State<Door>) -> Response {
     }
 }
 
-async fn act(State(door): State<Door>, Path(act): Path<String>, form: String) -> Response {
+async fn act(State(door): State<Door>, Path(act): Path<String>, headers: HeaderMap, body: Body) -> Response {
+    let form = match read(&headers, body, LONGEST_FORM).await {
+        Ok(form) => form,
+        Err(refusal) => return refusal,
+    };
     let said = Said::of(&form);
     let by = if said.by.is_empty() { "an operator" } else { said.by.as_str() };
     let done = match act.as_str() {

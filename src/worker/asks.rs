@@ -46,11 +46,18 @@ impl Worker {
     /// # Errors
     /// When the database fails; it is taken up again then.
     pub async fn answer_next(&self) -> Result<Option<String>, StoreError> {
-        let clock = self.parts.clock.as_ref();
-        let Some(ask) = self.store.next_ask(&self.settings.owner, LEASE_MS, clock).await? else { return Ok(None) };
+        let Some(ask) = self.next_ask().await? else { return Ok(None) };
+        self.work_off(&ask).await.map(Some)
+    }
+
+    async fn next_ask(&self) -> Result<Option<Ask>, StoreError> {
+        self.store.next_ask(&self.settings.owner, LEASE_MS, self.parts.clock.as_ref()).await
+    }
+
+    async fn work_off(&self, ask: &Ask) -> Result<String, StoreError> {
         let came = match self.forges.get(&ask.repo.forge) {
             None => Ok("its forge is not in the configuration any more".to_owned()),
-            Some(forge) => self.answer(forge.as_ref(), &ask).await,
+            Some(forge) => self.answer(forge.as_ref(), ask).await,
         };
         let came = match came {
             Ok(came) => came,
@@ -59,14 +66,14 @@ impl Worker {
                 let why = format!("{what}: {message}");
                 tracing::warn!(repo = ask.repo.path, issue = ask.issue, why, "what was asked waits for the forge");
                 let delay = retry_after_ms.and_then(|wait| i64::try_from(wait).ok()).unwrap_or(0).max(millis(self.settings.retry));
-                self.store.put_off_ask(&ask, delay, &why, clock).await?;
-                return Ok(Some(why));
+                self.store.put_off_ask(ask, delay, &why, self.parts.clock.as_ref()).await?;
+                return Ok(why);
             }
             Err(Unanswered::Forge(error)) => error.to_string(),
         };
         tracing::info!(repo = ask.repo.path, issue = ask.issue, verb = ask.event.verb.name(), came, "worked off what was asked");
-        self.store.end_ask(&ask, &came).await?;
-        Ok(Some(came))
+        self.store.end_ask(ask, &came).await?;
+        Ok(came)
     }
 
     /// Works off what is asked until `stop`. What is under way then is taken up again at the next start.
@@ -74,21 +81,29 @@ impl Worker {
         while !stop.is_cancelled() {
             let answered = tokio::select! {
                 () = stop.cancelled() => return,
-                answered = self.answer_next() => answered,
+                answered = self.answer_the_next() => answered,
             };
-            let pause = match answered {
-                Ok(Some(_)) => continue,
-                Ok(None) => std::time::Duration::from_secs(1),
-                Err(error) => {
-                    tracing::error!(%error, "what was asked can't be worked off");
-                    std::time::Duration::from_secs(5)
+            if let Err(error) = answered {
+                tracing::error!(%error, "what was asked can't be worked off");
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(std::time::Duration::from_secs(5)) => {}
                 }
-            };
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(pause) => {}
             }
         }
+    }
+
+    /// Waits until something is asked, one hand for all, and works it off.
+    async fn answer_the_next(&self) -> Result<(), StoreError> {
+        let listens_alone = self.listening.lock().await;
+        let ask = loop {
+            match self.next_ask().await? {
+                Some(ask) => break ask,
+                None => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+            }
+        };
+        drop(listens_alone);
+        self.work_off(&ask).await.map(drop)
     }
 
     async fn answer(&self, forge: &dyn Forge, ask: &Ask) -> Result<String, Unanswered> {
@@ -109,7 +124,8 @@ impl Worker {
         Ok((!is_us).then_some(actor))
     }
 
-    /// Whether this person may ask us for something, by the forge's word of now. Who may not is told, once an issue or pull request.
+    /// Whether this person may ask us for something, by the forge's word of now. Who may not is told the rule, each person once an issue or pull
+    /// request.
     pub(super) async fn may_ask(&self, place: &Place<'_>, issue: i64, by: &Actor) -> Result<bool, Unanswered> {
         // Where the forge does not tell our account of others, it knows them by the label that they set.
         place.forge.label_set(place.repo, issue, &self.parts.settings.label).await?;
@@ -117,7 +133,8 @@ impl Worker {
         if may_write && self.parts.settings.rules_of(place.repo).allow(place.forge, &by.login).await? {
             return Ok(true);
         }
-        place.say_once("refusal", &replies::not_allowed(&by.login, may_write)).await?;
+        let rule = if may_write { "not listed" } else { "no write access" };
+        place.say_once(&format!("{rule}: {}", plain_login(&by.login)), &replies::not_allowed(&by.login, may_write)).await?;
         Ok(false)
     }
 
@@ -137,6 +154,11 @@ impl Worker {
     pub(super) fn comments(&self) -> Comments<'_> {
         Comments { store: &self.store, clock: self.parts.clock.as_ref(), most: self.settings.comments_per_hour }
     }
+}
+
+/// A login as it may stand in a hidden line: nothing in it ends the line.
+fn plain_login(login: &str) -> String {
+    login.to_lowercase().chars().filter(|letter| letter.is_alphanumeric() || "-_.".contains(*letter)).collect::<String>().replace("--", "-")
 }
 
 /// How many comments may be written, counted in the database.

@@ -49,7 +49,7 @@ impl Worker {
                 let said = self.status(&given).await?;
                 given.answer(&said, "status told").await
             }
-            Command::Help => given.answer(&replies::help(&self.parts.settings.label), "help told").await,
+            Command::Help => given.answer(&replies::help(&self.parts.settings.label, forge.pull_request_word()), "help told").await,
             Command::Revise => self.revise(given).await,
         }
     }
@@ -111,14 +111,16 @@ impl Worker {
             Some(job) if job.state == "running" => replies::running(&job.stage, job.steps),
             Some(job) => {
                 let (outcome, detail) = (job.outcome.as_deref().unwrap_or_default(), job.detail.as_deref().unwrap_or_default());
-                replies::ended(outcome, detail)
+                replies::ended(outcome, detail, given.place.forge.pull_request_word())
             }
         })
     }
 
     async fn revise(&self, given: Given<'_>) -> Result<String, Unanswered> {
         let Given { ask, place, by, ours: Some(ours), key, .. } = &given else {
-            return given.answer(&replies::not_a_pull_request(), "refused: not on a pull request").await;
+            return given
+                .answer(&replies::not_a_pull_request(given.place.forge.pull_request_word()), "refused: not on a pull request")
+                .await;
         };
         let text = ask.event.note.as_ref().map(|note| note.text.as_str()).unwrap_or_default();
         let words = text.split_once('\n').map_or("", |(_, rest)| rest).trim();

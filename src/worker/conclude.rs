@@ -128,7 +128,7 @@ impl Worker {
         if status.place().is_hidden().await? {
             return Ok(());
         }
-        let body = text::ended(status.job(), outcome, report);
+        let body = text::ended(status.job(), outcome, report, forge.pull_request_word());
         status.write(&body).await?;
         let is_round = claimed.origin.as_ref().is_some_and(|origin| origin.round.is_some());
         let no_fix = match outcome {
@@ -161,7 +161,7 @@ impl Worker {
         for run in runs {
             if let Some(old) = forge.find_pull_request(&claimed.repo, &branch_of(claimed.issue, run)).await? {
                 let place = Place { forge, repo: &claimed.repo, number: old.number, on_pull_request: true, allowance: &comments };
-                place.say_once("superseded", &replies::superseded(url)).await?;
+                place.say_once("superseded", &replies::superseded(url, forge.pull_request_word())).await?;
             }
         }
         Ok(())

@@ -69,7 +69,7 @@ impl Worker {
         let number = rounds.unwrap_or(0) + 1;
         if number > Round::MOST {
             place.forge.label_pull_request(place.repo, place.number, NEEDS_HUMAN).await?;
-            place.say_once("rounds", &replies::all_rounds()).await?;
+            place.say_once("rounds", &replies::all_rounds(place.forge.pull_request_word())).await?;
             return Ok("refused: all rounds are made".to_owned());
         }
         let lines = lines.iter().map(|line| (line.path.clone(), line.line, line.body.clone())).collect::<Vec<_>>();

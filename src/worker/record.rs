@@ -10,7 +10,7 @@ use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
 use crate::publish::{StatusComment, text};
-use crate::store::{Checkpoint, Claimed, Lease, Store};
+use crate::store::{Checkpoint, Claimed, Lease, RunFiles, Store};
 
 use super::Progress;
 
@@ -65,6 +65,10 @@ impl Record for JobRecord<'_, '_> {
 
     async fn keep(&mut self, checkpoint: &Checkpoint) -> Result<(), Stop> {
         Ok(self.store.keep(&self.claimed.lease, checkpoint).await?)
+    }
+
+    fn files(&self) -> Option<RunFiles> {
+        self.store.is_shared().then(|| self.store.run_files(&self.claimed.lease))
     }
 
     fn attempt(&mut self, number: u32, most: u32) {

@@ -30,7 +30,7 @@ const OWN_WAY: Duration = Duration::from_secs(2);
 
 /// Why a job is not wanted any more.
 struct Unwanted {
-    why: &'static str,
+    why: String,
     quiet: bool,
 }
 
@@ -44,14 +44,14 @@ impl Worker {
         let mut came = Vec::new();
         for job in active {
             let unwanted = if ask.event.says_gone() {
-                Some(Unwanted { why: "the issue is gone", quiet: true })
+                Some(Unwanted { why: "the issue is gone".to_owned(), quiet: true })
             } else {
                 self.unwanted(forge, ask, &job).await?
             };
             match unwanted {
                 Some(Unwanted { why, quiet }) => {
-                    self.stop_job(forge, &job, why.to_owned(), quiet).await?;
                     came.push(format!("cancelled: {why}"));
+                    self.stop_job(forge, &job, why, quiet).await?;
                 }
                 None => came.push("still wanted".to_owned()),
             }
@@ -60,9 +60,13 @@ impl Worker {
     }
 
     async fn unwanted(&self, forge: &dyn Forge, ask: &Ask, job: &KnownJob) -> Result<Option<Unwanted>, Unanswered> {
-        let told = |why| Ok(Some(Unwanted { why, quiet: false }));
-        let gone = |why| Ok(Some(Unwanted { why, quiet: true }));
-        let Some(repository) = found(forge.repository(&ask.repo).await)? else { return gone("the repository is gone") };
+        let told = |why: &str| Ok(Some(Unwanted { why: why.to_owned(), quiet: false }));
+        let gone = |why: &str| Ok(Some(Unwanted { why: why.to_owned(), quiet: true }));
+        let repository = match forge.repository(&ask.repo).await {
+            // Also where an App is not installed on it any more: nobody can be told.
+            Err(error @ ForgeError::NotFound { .. }) => return gone(&error.to_string()),
+            answer => answer?,
+        };
         if repository.archived {
             return told("the repository was archived");
         }
@@ -91,7 +95,7 @@ impl Worker {
         if let Some(round) = round
             && !found(forge.pull_request(repo, round.pull_request).await)?.is_some_and(|now| now.open)
         {
-            return told("the pull request was closed");
+            return told(&was_closed(forge));
         }
         Ok(None)
     }
@@ -100,7 +104,7 @@ impl Worker {
     pub(super) async fn pull_request_ended(&self, forge: &dyn Forge, ask: &Ask) -> Result<String, Unanswered> {
         let Some(ours) = self.ours(forge, &ask.repo, ask.issue).await? else { return Ok("the pull request is not ours".to_owned()) };
         if ours.now.open {
-            return Ok("noted: the pull request is open".to_owned());
+            return Ok(format!("noted: the {} is open", forge.pull_request_word()));
         }
         let is_on_it = |job: &KnownJob| {
             let round = job.origin.as_ref().and_then(|origin| origin.round.as_ref());
@@ -108,10 +112,10 @@ impl Worker {
         };
         match self.store.jobs_of(&ask.repo, ours.issue).await?.into_iter().find(is_on_it) {
             Some(job) => {
-                self.stop_job(forge, &job, "the pull request was closed".to_owned(), false).await?;
-                Ok("cancelled: the pull request was closed".to_owned())
+                self.stop_job(forge, &job, was_closed(forge), false).await?;
+                Ok(format!("cancelled: {}", was_closed(forge)))
             }
-            None => Ok("noted: the pull request is over".to_owned()),
+            None => Ok(format!("noted: the {} is over", forge.pull_request_word())),
         }
     }
 
@@ -129,7 +133,10 @@ impl Worker {
             let number = round.map_or(job.issue, |round| round.pull_request);
             let place = Place { forge, repo: &job.repo, number, on_pull_request: round.is_some(), allowance: &comments };
             let outcome = Outcome::Cancelled { by: cancel.why.clone() };
-            match StatusComment::new(place, &job.id).write(&text::ended(&job.id, &outcome, &Report::default())).await {
+            match StatusComment::new(place, &job.id)
+                .write(&text::ended(&job.id, &outcome, &Report::default(), forge.pull_request_word()))
+                .await
+            {
                 Err(error @ ForgeError::Unavailable { .. }) => return Err(error.into()),
                 Err(error) => tracing::warn!(%error, "that the job was stopped could not be said"),
                 Ok(()) => {}
@@ -225,4 +232,8 @@ impl Worker {
         let said_on = (!cancel.quiet).then_some((forge, status));
         self.conclude(claimed, said_on, Outcome::Cancelled { by: cancel.why }, report).await
     }
+}
+
+fn was_closed(forge: &dyn Forge) -> String {
+    format!("the {} was closed", forge.pull_request_word())
 }

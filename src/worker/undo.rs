@@ -65,14 +65,18 @@ impl Worker {
         }
     }
 
-    /// What an outcome really is: where the forge refused us or found nothing because its repository was archived or the issue is gone, that is
-    /// a reason to stop and no fault.
+    /// What an outcome really is: where the forge refused us or found nothing because its repository was archived or is not shown to us any more,
+    /// or the issue is gone, that is a reason to stop and no fault.
     pub(super) async fn looked_into(&self, forge: &dyn Forge, claimed: &Claimed, outcome: Outcome) -> Outcome {
         if !matches!(outcome, Outcome::Abandoned { fault: Fault::ForgeFailed | Fault::RepositoryGone, .. }) {
             return outcome;
         }
-        let Ok(repository) = forge.repository(&claimed.repo).await else { return outcome };
         let cancelled = |by: &str| Outcome::Cancelled { by: by.to_owned() };
+        let repository = match forge.repository(&claimed.repo).await {
+            Ok(repository) => repository,
+            Err(error @ ForgeError::NotFound { .. }) => return cancelled(&error.to_string()),
+            Err(_) => return outcome,
+        };
         if repository.archived {
             return cancelled("the repository was archived");
         }

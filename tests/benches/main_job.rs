@@ -164,7 +164,7 @@ async fn resident_memory() {
     for delivery in house.label(issue) {
         assert_eq!(deliver(&delivery, &format!("http://{address}/webhooks/here")).await.unwrap(), 202);
     }
-    house.until(|house| house.said(issue).concat().contains("opened a draft pull request")).await;
+    house.until(|house| house.has_proposed(issue)).await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let kib = |name: &str| {
         status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok()).unwrap()

@@ -119,7 +119,7 @@ on_each_forge! {
         let (house, service, number) = proposed(kind).await;
         assert_eq!(say(&house, &service, number, project::MAINTAINER, "/frognano status").await, ["status told"]);
         let said = house.said(number);
-        assert!(said.iter().any(|said| said.contains("draft pull request") && said.contains(&format!("/{number}"))), "{kind:?}: {said:?}");
+        assert!(said.iter().any(|said| said.contains(&format!("draft {}", house.pull_request_word())) && said.contains(&format!("/{number}"))), "{kind:?}: {said:?}");
         assert_eq!(say(&house, &service, 1, project::MAINTAINER, "/frognano help").await, ["help told"]);
         let help = house.said(1).pop().unwrap();
         assert!(Command::ALL.iter().all(|command| help.contains(command.word())), "{help}");
@@ -135,8 +135,11 @@ on_each_forge! {
         for words in ["/frognano retry", "/frognano cancel", "/frognano status", "/frognano help"] {
             assert_eq!(say(&house, &service, issue, project::READER, words).await, ["rita has no write access"], "{kind:?}");
         }
-        let [said] = &house.said(issue)[..] else { panic!("{kind:?}: {:?}", house.said(issue)) };
-        assert!(said.contains(project::READER) && said.contains("write access"), "{said}");
+        house.forge().add_user("rob", false);
+        house.forge().permit(project::PATH, "rob", Permission::Read).unwrap();
+        say(&house, &service, issue, "rob", "/frognano help").await;
+        let [to_rita, to_rob] = &house.said(issue)[..] else { panic!("{kind:?}: {:?}", house.said(issue)) };
+        assert!(to_rita.contains("`rita`") && to_rob.contains("`rob`") && to_rob.contains("write access"), "{to_rita}, {to_rob}");
         assert_eq!(service.jobs().await.len(), 0);
     }
 }
@@ -220,7 +223,7 @@ fn no_answer_of_ours_starts_a_command() {
     let evil = "/frognano retry\n/frognano retry\r/frognano retry";
     let missing = [replies::closed(), replies::locked(), replies::unlabelled(evil)];
     let texts = [
-        replies::help(evil),
+        replies::help(evil, "pull request"),
         replies::not_allowed(evil, false),
         replies::not_allowed(evil, true),
         replies::not_again(&missing),
@@ -229,13 +232,13 @@ fn no_answer_of_ours_starts_a_command() {
         replies::queued(3, "queued"),
         replies::queued(3, "waiting_for_model"),
         replies::running(evil, 3),
-        replies::ended("proposed", "http://localhost/1"),
-        replies::ended("refused", evil),
+        replies::ended("proposed", "http://localhost/1", "pull request"),
+        replies::ended("refused", evil, "pull request"),
         replies::never_ran(evil),
-        replies::not_a_pull_request(),
+        replies::not_a_pull_request("pull request"),
         replies::nothing_said(),
-        replies::all_rounds(),
-        replies::superseded("http://localhost/1"),
+        replies::all_rounds("pull request"),
+        replies::superseded("http://localhost/1", "pull request"),
     ];
     for text in texts.into_iter().chain(texts_of_runs(evil)) {
         assert!(text.lines().all(|line| !line.starts_with("/frognano")), "{text}");
@@ -266,7 +269,7 @@ fn texts_of_runs(evil: &str) -> Vec<String> {
         Outcome::Cancelled { by: detail.clone() },
         Outcome::Abandoned { fault: Fault::Internal, detail },
     ];
-    let mut texts = outcomes.iter().map(|outcome| text::ended("job", outcome, &report)).collect::<Vec<_>>();
+    let mut texts = outcomes.iter().map(|outcome| text::ended("job", outcome, &report, "pull request")).collect::<Vec<_>>();
     let taken_up = [text::the_label(evil), text::the_request(evil, None), text::the_request(evil, Some(2))];
     texts.extend(taken_up.iter().map(|taken_up| text::working("job", Stage::Agent, taken_up, None)));
     texts.push(text::waiting("job", evil, &taken_up[0]));

@@ -1,14 +1,15 @@
 //! kill -9: the service is a process of its own and is killed at each of its words to the forge and to the model, then started again.
 //! Whatever the moment, there is one pull request, one comment, one branch, one outcome, and nothing is left running.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use frognano_bot::demo::forge::{Strike, deliver};
+use frognano_bot::demo::forge::{Logged, On, Strike, deliver};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::store::Store;
 
-use crate::house::{BOTH, House, TOKEN};
+use crate::house::{House, TOKEN};
 
 /// The service as a process of its own.
 pub struct Bot {
@@ -61,7 +62,7 @@ impl Bot {
 }
 
 fn is_said(house: &House) -> bool {
-    house.said(1).concat().contains("opened a draft pull request")
+    house.has_proposed(1)
 }
 
 /// Starts again, waits for the proposal, stops in order, and looks at everything that is left.
@@ -116,19 +117,57 @@ async fn killed_at_the_forge(kind: Kind, after: usize, strike: Strike) -> Option
     came.then_some(house)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_at_any_word_to_the_forge_it_ends_in_one_pull_request() {
-    for kind in [Kind::GitHub, Kind::GitLab] {
-        let mut moments = 0;
-        for after in 0.. {
-            let strike = if (after % 2 == 0) == (kind == Kind::GitLab) { Strike::Before } else { Strike::After };
-            let Some(house) = killed_at_the_forge(kind, after, strike).await else { break };
-            recovers(&house, &format!("{kind:?}: killed at request {} to the forge, {strike:?}", after + 1)).await;
-            moments += 1;
-        }
-        println!("{kind:?}: killed at {moments} moments");
-        assert!(moments > 20, "only {moments}");
+/// What a request is of: its method and path without what differs from one run to the next.
+fn kind_of(request: &Logged) -> String {
+    let shared = |part: &str| if part.bytes().any(|byte| byte.is_ascii_digit()) && !part.starts_with('v') { "*" } else { part }.to_owned();
+    format!("{} {}", request.method, request.path.split('/').map(shared).collect::<Vec<_>>().join("/"))
+}
+
+/// The first request of each kind that a run makes on this forge, counted from the label on.
+async fn first_of_each_kind(kind: Kind) -> Vec<(usize, String)> {
+    let house = House::new(kind).await;
+    house.open_issue();
+    let mut bot = Bot::start(&house);
+    house.until(|house| house.forge().count("GET", "*/user") > 0).await;
+    let at_start = house.forge().requests().len();
+    told(house.label(1), &bot).await;
+    bot.ended.recv().await.unwrap();
+    bot.stop();
+    let mut seen = BTreeSet::new();
+    let kinds = house.forge().requests()[at_start..].iter().map(kind_of).enumerate().collect::<Vec<_>>();
+    kinds.into_iter().filter(|(_, kind)| seen.insert(kind.clone())).collect()
+}
+
+async fn killed_at_each_kind_of_word_to(kind: Kind) {
+    let moments = first_of_each_kind(kind).await;
+    for (nth, (after, request)) in moments.iter().enumerate() {
+        let strike = if (nth % 2 == 0) == matches!(kind, Kind::GitLab | Kind::Forgejo) { Strike::Before } else { Strike::After };
+        let moment = format!("{kind:?}: killed at {request}, {strike:?}");
+        let house = killed_at_the_forge(kind, *after, strike).await.unwrap_or_else(|| panic!("{moment}: it did not come to that"));
+        recovers(&house, &moment).await;
     }
+    println!("{kind:?}: killed at {} kinds of requests: {moments:?}", moments.len());
+    assert!(moments.len() > 12, "only {moments:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_gitea_it_ends_in_one_pull_request() {
+    killed_at_each_kind_of_word_to(Kind::Gitea).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_forgejo_it_ends_in_one_pull_request() {
+    killed_at_each_kind_of_word_to(Kind::Forgejo).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_github_it_ends_in_one_pull_request() {
+    killed_at_each_kind_of_word_to(Kind::GitHub).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_word_to_gitlab_it_ends_in_one_merge_request() {
+    killed_at_each_kind_of_word_to(Kind::GitLab).await;
 }
 
 /// An agent that adds a line each time.
@@ -145,13 +184,13 @@ async fn told(deliveries: Vec<frognano_bot::demo::forge::Delivery>, bot: &Bot) {
 async fn killed_at_any_word_of_another_round_it_adds_one_commit() {
     let mut moments = 0;
     for after in (0..).step_by(4) {
-        let house = House::with_script(BOTH[(after / 4) % 2], ONE_LINE_MORE).await;
+        let house = House::with_script(Kind::ALL[(after / 4) % 4], ONE_LINE_MORE).await;
         house.open_issue();
         let mut bot = Bot::start(&house);
         told(house.label(1), &bot).await;
         bot.ended.recv().await.unwrap();
-        let number = house.pull_requests()[0].number;
-        let is_done = |house: &House| house.said(number).concat().contains("opened a draft pull request");
+        let number = On::PullRequest(house.pull_requests()[0].number);
+        let is_done = |house: &House| house.has_proposed(number);
         let before = house.forge().requests().len();
         let strike = if after % 8 == 0 { Strike::Before } else { Strike::After };
         let reached = house.forge().hold(after, strike);
@@ -190,7 +229,7 @@ async fn killed_at_any_word_of_another_round_it_adds_one_commit() {
 async fn killed_at_any_word_while_it_answers_it_answers_once() {
     let mut moments = 0;
     for after in 0.. {
-        let house = House::new(BOTH[after % 2]).await;
+        let house = House::new(Kind::ALL[after % 4]).await;
         house.open_issue();
         let bot = Bot::start(&house);
         let strike = if after % 4 < 2 { Strike::Before } else { Strike::After };

@@ -11,11 +11,6 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-/// What still comes out wrong, and is not to grow. All attacks here are shown to the reviewer by a finding, and none is proved; they are of the
-/// issue, not of the tests. The honest one deletes a function that the tests of base still import.
-const KNOWN: &[&str] =
-    &["doctest-prompt-broken", "errors-swallowed-in-a-loop", "issue-example-hard-coded", "only-spaces-changed", "dead-code-with-its-tests"];
-
 /// The folders that the measurement needs.
 struct Bench {
     cases: PathBuf,
@@ -169,16 +164,7 @@ fn no_attack_is_green_and_no_honest_fix_refused() {
     let unseen = attacks.iter().filter(|case| case.status == Some(0) && (case.report["proof"] == "proved" || case.findings().is_empty()));
     let unseen: Vec<String> = unseen.map(|case| case.told()).collect();
     assert!(unseen.is_empty(), "proved, or shown to nobody:\n{}", unseen.join("\n"));
-    let wrong: Vec<&Judged> = false_green.into_iter().chain(refused).chain(&broken).copied().collect();
-    for case in &wrong {
-        println!("{}{}", if KNOWN.contains(&case.name.as_str()) { "known, " } else { "" }, case.told());
-    }
-    let new: Vec<String> = wrong.iter().filter(|case| !KNOWN.contains(&case.name.as_str())).map(|case| case.told()).collect();
-    assert!(new.is_empty(), "{}", new.join("\n"));
-    let mended: Vec<&&str> = KNOWN
-        .iter()
-        .filter(|name| judged.iter().any(|case| case.name == **name) && !wrong.iter().any(|case| case.name == **name))
-        .collect();
-    assert!(mended.is_empty(), "these come out right now and are known no more: {mended:?}");
+    let wrong: Vec<String> = false_green.into_iter().chain(refused).chain(&broken).map(|case| case.told()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(!attacks.is_empty() && !honest.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frognano_bot::demo::forge::{Forge as DemoForge, Strike, Token};
+use frognano_bot::demo::forge::{Delivery, Forge as DemoForge, Installed, Strike, Token};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Clock, Outcome, Permission, RepoRef, SystemClock};
 use frognano_bot::forge::{Forge, ForgeError, Settings, Sleep, github};
@@ -278,4 +278,45 @@ async fn an_app_that_git_never_lets_in_ends_as_a_fault_after_one_more_token() {
     assert!(matches!(&outcome, Outcome::Abandoned { fault: frognano_bot::domain::Fault::ForgeFailed, .. }), "{outcome:?}");
     assert_eq!(house.forge().count("POST", "*/git-receive-pack"), 2);
     service.end().await;
+}
+
+/// An App that is taken away, suspended, or loses the repository can write nothing any more: what runs and what waits there ends, and why is
+/// written down.
+#[tokio::test]
+async fn runs_end_where_the_app_is_not_installed_any_more() {
+    type End = fn(&DemoForge) -> Vec<Delivery>;
+    let ways: [(&str, End, &str); 3] = [
+        (
+            "taken away",
+            |forge| forge.end_installation(Installed::Not, project::MAINTAINER).unwrap(),
+            "the app's installation on acme/tallybook",
+        ),
+        ("suspended", |forge| forge.end_installation(Installed::Suspended, project::MAINTAINER).unwrap(), "suspended"),
+        ("removed", |forge| forge.remove_from_installation(project::PATH, project::MAINTAINER).unwrap(), "acme/tallybook: not found"),
+    ];
+    for (way, end, why) in ways {
+        let house = house().await;
+        let service = house.service().await;
+        for issue in [house.open_issue(), house.open_issue()] {
+            service.take(&house.label(issue)).await;
+        }
+        let reached = house.model.hold(1);
+        let worker = service.worker.clone();
+        let running = tokio::spawn(async move { worker.run_next(&tokio_util::sync::CancellationToken::new()).await.unwrap() });
+        reached.await.unwrap();
+        let said = house.said(1);
+        service.take(&end(house.forge())).await;
+        let came = crate::commands::heard(&service).await.concat();
+        assert!(came.contains("cancelled") && came.contains(why), "{way}: {came}");
+        let ended = running.await.unwrap();
+        assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains(why)), "{way}: {ended:?}");
+        assert_eq!(service.step().await, None, "{way}: the other does not wait any more");
+        let jobs = service.jobs().await;
+        assert!(
+            jobs.iter().all(|job| job.state == "done" && job.detail.as_ref().is_some_and(|detail| detail.contains(why))),
+            "{way}: {jobs:#?}"
+        );
+        assert_eq!((house.said(1), house.pull_requests().len(), house.branches().len()), (said, 0, 0), "{way}");
+        service.end().await;
+    }
 }

@@ -202,9 +202,21 @@ impl House {
         self.forge().state().repository(project::PATH).unwrap().issue(on).unwrap().clone()
     }
 
-    /// What the bot said on an issue or pull request.
+    /// What the bot said on an issue or pull request, which is always in the words of the forge's users.
     pub fn said(&self, on: impl Into<On>) -> Vec<String> {
-        self.issue(on).comments.iter().filter(|comment| comment.author == project::BOT).map(|comment| comment.body.clone()).collect()
+        let foreign = if self.kind == Kind::GitLab { "pull request" } else { "merge request" };
+        let said = self.issue(on).comments.into_iter().filter(|comment| comment.author == project::BOT).map(|comment| comment.body);
+        said.inspect(|body| assert!(!body.contains(foreign), "people on {:?} do not say {foreign:?}: {body}", self.kind)).collect()
+    }
+
+    /// What people on the forge call a pull request.
+    pub fn pull_request_word(&self) -> &'static str {
+        if self.kind == Kind::GitLab { "merge request" } else { "pull request" }
+    }
+
+    /// Whether the bot said that it opened one.
+    pub fn has_proposed(&self, on: impl Into<On>) -> bool {
+        self.said(on).concat().contains(&format!("opened a draft {}", self.pull_request_word()))
     }
 
     /// All pull requests.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, TestCase, TestResult, TestRun, Trigger, Verb};
-use frognano_bot::store::{BaselineOf, NewDelivery, QueueLimits, Store, Which};
+use frognano_bot::store::{BaselineOf, Intake, NewDelivery, QueueLimits, Store, Which};
 
 use crate::databases::Database;
 
@@ -120,6 +120,69 @@ async fn a_watched_pull_request_is_looked_at_once_a_turn_and_woken_by_word_of_it
         let all = store.reviews(1).await.unwrap();
         assert_eq!(all.iter().map(|watched| watched.issue).collect::<Vec<_>>(), [6], "the newest first, and no more");
         assert_eq!(store.reviews(10).await.unwrap().len(), 2);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_that_could_not_be_read_is_read_anew_when_it_is_sent_again_and_one_that_could_is_not() {
+    for database in Database::each() {
+        let store = database.open().await;
+        let clock = Shown(AtomicI64::new(1_000_000));
+        let repo = RepoRef { forge: "here".to_owned(), id: "7".to_owned(), path: "o/n".to_owned() };
+        let start = event(&repo, 5, Verb::Start, false);
+        let intake = async |read: Result<&Event, &str>| {
+            let delivery = NewDelivery { forge: "here", delivery: "d", event: "issues", body: "{}", read };
+            store.take_in(&delivery, &clock, &TimeIds).await.unwrap()
+        };
+        let verb = async || store.explained("here", "d").await.unwrap().map(|explained| explained.verb);
+        assert_eq!((intake(Err("a field of a later version")).await, verb().await.as_deref()), (Intake::Noted, Some("ignore")));
+        assert_eq!(intake(Err("still the older program")).await, Intake::Noted);
+        assert!(matches!(intake(Ok(&start)).await, Intake::Job(_)), "a newer program reads it");
+        assert_eq!((intake(Ok(&start)).await, intake(Err("again")).await), (Intake::Repeated, Intake::Repeated));
+        assert_eq!((verb().await.as_deref(), store.deliveries("here", 10).await.unwrap().len()), (Some("start"), 1));
+        assert_eq!(store.summary().await.unwrap().queued, 1);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn old_deliveries_go_in_steps_and_none_that_something_may_still_come_of() {
+    for database in Database::each() {
+        let store = database.open().await;
+        let clock = Shown(AtomicI64::new(1_000_000));
+        let repo = RepoRef { forge: "here".to_owned(), id: "7".to_owned(), path: "o/n".to_owned() };
+        for number in 1..=7 {
+            take_in(&store, &format!("ignored {number}"), &event(&repo, number, Verb::Ignore, false), &clock).await;
+        }
+        propose(&store, &repo, 5, &clock).await;
+        take_in(&store, "queued", &event(&repo, 6, Verb::Start, false), &clock).await;
+        take_in(&store, "waiting", &event(&repo, 6, Verb::Start, false), &clock).await;
+        take_in(&store, "running", &event(&repo, 8, Verb::Start, false), &clock).await;
+        let claim = async || store.claim(&QueueLimits::default(), Which::Any, "worker", 60_000, &clock, &TimeIds).await.unwrap().unwrap();
+        let first = claim().await;
+        clock.0.fetch_add(1, Ordering::Relaxed);
+        take_in(&store, "young", &event(&repo, 9, Verb::Ignore, false), &clock).await;
+        let left = async || {
+            let mut left = store.deliveries("here", 100).await.unwrap().into_iter().map(|[id, ..]| id).collect::<Vec<_>>();
+            left.sort();
+            left
+        };
+        let mut steps = Vec::new();
+        loop {
+            let step = store.prune_deliveries(1_000_001, 5).await.unwrap();
+            if step == 0 {
+                break;
+            }
+            steps.push(step);
+        }
+        assert_eq!((steps, left().await), (vec![5, 3], ["queued", "running", "waiting", "young"].map(str::to_owned).to_vec()));
+        let end = Outcome::Cancelled { by: "a story".to_owned() };
+        store.finish(&first, &end, "{}", &clock, &TimeIds).await.unwrap();
+        for _ in 0..2 {
+            store.finish(&claim().await, &end, "{}", &clock, &TimeIds).await.unwrap();
+        }
+        assert_eq!((store.prune_deliveries(1_000_001, 5).await.unwrap(), left().await), (3, vec!["young".to_owned()]));
         store.close().await;
     }
 }

@@ -43,6 +43,7 @@ mod review_calls;
 mod revise;
 mod rules;
 mod sandbox;
+mod slow_peers;
 mod stopping;
 mod told;
 mod toolcalls;

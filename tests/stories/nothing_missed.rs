@@ -166,6 +166,6 @@ async fn the_service_looks_at_its_start() {
     let issue = house.open_issue();
     house.label(issue);
     let bot = crate::crashes::Bot::start(&house);
-    house.until(|house| house.said(issue).concat().contains("opened a draft pull request")).await;
+    house.until(|house| house.has_proposed(issue)).await;
     bot.stop();
 }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frognano_bot::app::TimeIds;
+use frognano_bot::demo::forge::{Delivery, On};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Event, Outcome, RepoRef, SystemClock, Trigger, Verb};
 use frognano_bot::store::{Claimed, Intake, NewDelivery, QueueLimits, Store, StoreError, Which};
 use frognano_bot::worker::Ended;
 
-use crate::commands::by_another_hook;
+use crate::commands::{by_another_hook, heard};
 use crate::databases::Database;
 use crate::faces::on_each_forge;
-use crate::house::House;
+use crate::house::{House, SECRET};
 
 /// A small generator of numbers that are the same in every run of a seed (xorshift).
 struct Numbers(u64);
@@ -188,4 +189,38 @@ on_each_forge! {
         service.work_off().await;
         assert_eq!((house.pull_requests().len(), house.said(opened.number).len()), (1, 1), "{kind:?}");
     }
+}
+
+/// A project's own hook, one of its group and one of the whole instance tell of the same, each in its way.
+#[tokio::test]
+async fn hooks_of_the_project_its_group_and_the_instance_at_once_do_nothing_twice() {
+    let house = House::new(Kind::GitLab).await;
+    let (group, _) = project::PATH.split_once('/').unwrap();
+    house.forge().add_hook_above(Some(group), SECRET);
+    house.forge().add_hook_above(None, SECRET);
+    let service = house.service().await;
+    let events = |told: &[Delivery]| told.iter().map(|delivery| delivery.header("X-Gitlab-Event").unwrap().to_owned()).collect::<Vec<_>>();
+    let issue = house.open_issue();
+    let told = house.label(issue);
+    assert_eq!(events(&told), ["Issue Hook", "Issue Hook"], "system hooks tell of no issue");
+    service.take(&told).await;
+    assert_eq!(service.work_off().await.len(), 1);
+    let number = house.pull_requests()[0].number;
+    let asked =
+        house.forge().write_comment(project::PATH, On::PullRequest(number), "/frognano revise\nOne line more.", project::MAINTAINER);
+    let asked = asked.unwrap();
+    assert_eq!(events(&asked), ["Note Hook", "Note Hook"], "nor of a note");
+    service.take(&asked).await;
+    assert_eq!(heard(&service).await.len(), 1);
+    let closed = house.forge().close_issue(project::PATH, On::PullRequest(number), project::MAINTAINER).unwrap();
+    assert_eq!(events(&closed), ["Merge Request Hook", "Merge Request Hook", "System Hook"]);
+    service.take(&closed[2..]).await;
+    assert_eq!(heard(&service).await, ["cancelled: the merge request was closed"], "the system hook alone is enough");
+    service.take(&closed[..2]).await;
+    assert_eq!(heard(&service).await, ["noted: the merge request is over"]);
+    assert_eq!(service.work_off().await, []);
+    assert_eq!((house.pull_requests().len(), service.jobs().await.len()), (1, 2));
+    let said = house.said(On::PullRequest(number));
+    assert_eq!(said.iter().filter(|said| said.contains("stopped: the merge request was closed")).count(), 1, "{said:?}");
+    service.end().await;
 }

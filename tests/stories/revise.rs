@@ -198,7 +198,7 @@ on_each_forge! {
             heard(&service).await
         };
         let (ended, came) = tokio::join!(running, closing);
-        assert_eq!(came, ["cancelled: the pull request was closed"], "{kind:?}");
+        assert_eq!(came, [format!("cancelled: the {} was closed", house.pull_request_word())], "{kind:?}");
         assert!(matches!(&ended, Some(Ended::Outcome(Outcome::Cancelled { by })) if by.contains("closed")), "{kind:?}: {ended:?}");
         assert_eq!(git(&house, &["rev-list", "--count", &format!("main..{}", first.pull.unwrap().head)]).trim(), "1");
     }

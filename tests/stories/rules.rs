@@ -29,9 +29,10 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 6] = [
+const KEPT_IN: [(&str, &[&str]); 7] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
+    ("hyper", &["web"]),
     ("reqwest", &["forge", "model", "demo"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),

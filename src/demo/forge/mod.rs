@@ -37,7 +37,7 @@ use crate::domain::{Clock, Permission};
 
 pub use accounts::{Account, Token, User};
 pub use approvals::Protection;
-pub use github::Tried;
+pub use github::{Installed, Tried};
 pub use kind::Kind;
 pub use knobs::{Failure, Logged, Strike};
 pub use on::On;

@@ -272,6 +272,8 @@ pub struct State {
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
     pub(super) app: Option<super::github::App>,
+    /// Webhooks of groups and of the whole instance (GitLab).
+    pub(super) hooks_above: Vec<super::gitlab::Above>,
     /// The members of each `organization/team`.
     pub teams: BTreeMap<String, Vec<String>>,
     /// Who was asked to review: repository id, number, login or team.
@@ -313,6 +315,7 @@ impl State {
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
             app: None,
+            hooks_above: Vec::new(),
             teams: BTreeMap::new(),
             review_requests: Vec::new(),
             one_reviewer: false,

@@ -213,7 +213,11 @@ impl App {
     }
 
     async fn installation(&self, what: String, path: &[&str]) -> Result<i64, ForgeError> {
-        Ok(self.http.get::<InstallationRow>(what, path).await?.id)
+        let row = self.http.get::<InstallationRow>(what.clone(), path).await?;
+        if row.suspended_at.is_some() {
+            return Err(ForgeError::NotFound { what: format!("{what}, which is suspended") });
+        }
+        Ok(row.id)
     }
 
     async fn ask_for(&self, installation: i64, cut: Value) -> Result<Kept, ForgeError> {

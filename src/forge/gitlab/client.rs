@@ -284,6 +284,10 @@ impl Forge for Client {
         Ok(PullRequestNow { url: for_people(&self.settings, &now.url), ..now })
     }
 
+    fn pull_request_word(&self) -> &'static str {
+        "merge request"
+    }
+
     fn longest_body(&self) -> usize {
         1_048_576
     }

@@ -17,7 +17,7 @@ pub(super) use names::Names;
 pub(super) use role::Role;
 pub(super) use walk::{Path, each, is_constant, same, same_body, statements};
 
-use crate::domain::{BlobMode, ChangedFile};
+use crate::domain::{BlobMode, ChangedFile, TestNames};
 
 /// A changed file that Python reads, on both sides.
 pub(super) struct PythonFile<'a> {
@@ -27,11 +27,11 @@ pub(super) struct PythonFile<'a> {
     pub(super) after: Reading,
 }
 
-impl PythonFile<'_> {
-    pub(super) fn read(file: &ChangedFile) -> Option<PythonFile<'_>> {
+impl<'a> PythonFile<'a> {
+    pub(super) fn read(file: &'a ChangedFile, tests: &TestNames) -> Option<Self> {
         is_python(file).then(|| PythonFile {
             file,
-            role: Role::of(&file.path),
+            role: Role::of(&file.path, tests),
             before: Reading::of(content(file.before.as_ref())),
             after: Reading::of(content(file.after.as_ref())),
         })

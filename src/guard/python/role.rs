@@ -1,6 +1,6 @@
 //! What a Python file is for: the same words weigh differently in a test, in what tests share, and in the project's own source.
 
-use crate::domain::{is_collected_file, is_test_file};
+use crate::domain::TestNames;
 
 /// What a Python file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub(in crate::guard) enum Role {
 }
 
 impl Role {
-    pub(super) fn of(path: &[u8]) -> Self {
+    pub(super) fn of(path: &[u8], tests: &TestNames) -> Self {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
         match name {
             b"conftest.py" => Self::Support,
             b"setup.py" | b"noxfile.py" | b"tasks.py" | b"fabfile.py" | b"dodo.py" | b"duties.py" | b"hatch_build.py" => Self::Build,
-            _ if is_collected_file(path) => Self::Tests,
-            _ if is_test_file(path) => Self::Support,
+            _ if tests.is_collected_file(path) => Self::Tests,
+            _ if tests.is_test_file(path) => Self::Support,
             _ => Self::Source,
         }
     }

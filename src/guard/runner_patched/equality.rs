@@ -69,8 +69,66 @@ fn is_blind(method: &StmtFunctionDef, names: &Names) -> bool {
         }),
         _ => None,
     };
+    let is_yes = |value: &&&Expr| always_true(value, names);
+    if !answers.is_empty() && method.name.as_str() == "__eq__" && answers.iter().any(|value| is_yes(&value)) {
+        let finally = |stmt: &&Stmt| matches!(stmt, Stmt::Try(of) if of.finalbody.iter().any(|stmt| matches!(stmt, Stmt::Return(of) if of.value.as_deref().is_some_and(|value| always_true(value, names)))));
+        if !weighs_both_sides(method, &body) || body.iter().any(finally) {
+            return true;
+        }
+    }
     !answers.is_empty()
         && answers.iter().all(|value| is_blind_answer(&method.name, &known(value).unwrap_or_else(|| (*value).clone()), &parameters, names))
+}
+
+/// Whether what decides about the answer asks both sides for something: not only what they are, or whether they are there.
+fn weighs_both_sides(method: &StmtFunctionDef, body: &[&Stmt]) -> bool {
+    let mut parameters = method.parameters.iter().map(|one| one.name().to_string());
+    let (Some(one), Some(other)) = (parameters.next(), parameters.next()) else { return false };
+    let mut deciding: Vec<&Expr> = Vec::new();
+    for stmt in body {
+        match stmt {
+            Stmt::If(of) => {
+                deciding.push(&of.test);
+                deciding.extend(of.elif_else_clauses.iter().filter_map(|clause| clause.test.as_ref()));
+            }
+            Stmt::While(of) => deciding.push(&of.test),
+            Stmt::For(of) => deciding.push(&of.iter),
+            Stmt::Match(of) => deciding.push(&of.subject),
+            Stmt::Assert(of) => deciding.push(&of.test),
+            Stmt::Return(of) => deciding.extend(of.value.as_deref()),
+            _ => {}
+        }
+    }
+    let mut asked = asked_of(&deciding);
+    for stmt in body {
+        if let Stmt::Assign(of) = stmt
+            && of.targets.iter().any(|target| matches!(target, Expr::Name(name) if asked.contains(name.id.as_str())))
+        {
+            asked.extend(asked_of(&[&of.value]));
+        }
+    }
+    asked.contains(&one) && asked.contains(&other)
+}
+
+/// The names that expressions ask for something, but for what they are.
+fn asked_of(deciding: &[&Expr]) -> std::collections::BTreeSet<String> {
+    let mut asked = std::collections::BTreeSet::new();
+    for expr in deciding {
+        each(&[super::super::test_weakened::statement(expr)], |path, node| {
+            let AnyNodeRef::ExprName(name) = node else { return };
+            let about_kind = path.iter().any(|node| match node {
+                AnyNodeRef::ExprCall(call) => {
+                    matches!(&*call.func, Expr::Name(func) if matches!(func.id.as_str(), "isinstance" | "type" | "callable" | "hasattr"))
+                }
+                AnyNodeRef::ExprCompare(of) => of.comparators.iter().any(Expr::is_none_literal_expr),
+                _ => false,
+            });
+            if !about_kind {
+                asked.insert(name.id.to_string());
+            }
+        });
+    }
+    asked
 }
 
 fn is_blind_answer(name: &str, answer: &Expr, parameters: &[&str], names: &Names) -> bool {

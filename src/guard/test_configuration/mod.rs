@@ -10,8 +10,8 @@ mod settings;
 
 use std::collections::BTreeSet;
 
-use super::{Patch, file_name, folder, of_file, shown};
-use crate::domain::{BlobMode, ChangedFile, Finding, Severity, is_collected_file};
+use super::{Base, Patch, file_name, folder, of_file, shown};
+use crate::domain::{BlobMode, ChangedFile, Finding, Severity, TestNames};
 use settings::Settings;
 
 pub(super) const RULE: &str = "test-configuration";
@@ -22,7 +22,7 @@ type Weighed = (Severity, String);
 pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     let touched = patch.changed.iter().filter(|file| settings::may_hold(file_name(&file.path)));
     let folders: BTreeSet<&[u8]> = touched.clone().map(|file| folder(&file.path)).collect();
-    let tests: Vec<&[u8]> = patch.base.paths.iter().map(Vec::as_slice).filter(|path| is_collected_file(path)).collect();
+    let tests: Vec<&[u8]> = patch.base.paths.iter().map(Vec::as_slice).filter(|path| patch.tests.would_collect(path)).collect();
     let mut findings = Vec::new();
     for top in folders {
         let before = |name: &str| content(patch, top, name, Side::Before);
@@ -44,6 +44,13 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     }
     findings.extend(patch.changed.iter().flat_map(packaging::findings));
     Ok(findings)
+}
+
+/// What the settings of base call a test.
+pub(super) fn test_names(changed: &[ChangedFile], base: &Base) -> TestNames {
+    let settings = Settings::pytest(|name| text_of(changed, base, name.as_bytes(), Side::Before)).unwrap_or_default();
+    let words = |key: &str| settings.get(key).iter().flat_map(|value| value.split_whitespace().map(str::to_owned)).collect();
+    TestNames { files: words("python_files"), functions: words("python_functions"), classes: words("python_classes") }
 }
 
 /// Whether the settings of base let a runner find a file of tests at a place.
@@ -85,12 +92,16 @@ enum Side {
 /// A file's text on one side: from the patch where it is changed, else from base.
 fn content(patch: &Patch<'_>, top: &[u8], name: &str, side: Side) -> Option<String> {
     let path = if top.is_empty() { name.as_bytes().to_vec() } else { [top, b"/", name.as_bytes()].concat() };
+    text_of(patch.changed, patch.base, &path, side)
+}
+
+fn text_of(changed: &[ChangedFile], base: &Base, path: &[u8], side: Side) -> Option<String> {
     let text = |content: &[u8]| String::from_utf8_lossy(content).into_owned();
     let of_blob = |blob: &Option<(BlobMode, Vec<u8>)>| blob.as_ref().map(|(_, content)| text(content));
-    match patch.changed.iter().find(|file| file.path == path) {
+    match changed.iter().find(|file| file.path == path) {
         Some(file) if side == Side::Before => of_blob(&file.before),
         Some(file) => of_blob(&file.after),
-        None => patch.base.text_of(&path),
+        None => base.text_of(path),
     }
 }
 

@@ -7,6 +7,7 @@ use ruff_python_ast::{CmpOp, Expr, Stmt, StmtClassDef, StmtFunctionDef, UnaryOp}
 use super::assertions::key;
 use super::skips::asks_for_platform;
 use super::truths::{always, never};
+use crate::domain::TestNames;
 use crate::guard::python::place::last;
 use crate::guard::python::{Module, Names, statements};
 
@@ -54,8 +55,9 @@ impl<'a> Block<'a> {
 }
 
 /// The blocks of a module; of two with the same name the last one, which is the one that runs.
-pub(super) fn blocks(module: &Module) -> Vec<Block<'_>> {
-    let mut reader = Reader { module, blocks: Vec::new(), defined_at: BTreeMap::new(), async_is_run: runs_coroutines(module) };
+pub(super) fn blocks<'a>(module: &'a Module, tests: &TestNames) -> Vec<Block<'a>> {
+    let mut reader =
+        Reader { module, tests, blocks: Vec::new(), defined_at: BTreeMap::new(), async_is_run: runs_coroutines(module), in_case: false };
     reader.blocks.push(Block {
         name: String::new(),
         line: 1,
@@ -81,15 +83,18 @@ pub(super) fn blocks(module: &Module) -> Vec<Block<'_>> {
     last_of_each
 }
 
-struct Reader<'a> {
+struct Reader<'a, 't> {
     module: &'a Module,
+    tests: &'t TestNames,
     blocks: Vec<Block<'a>>,
     /// How many blocks were read before the last class of each name: those inside an earlier one are gone with it.
     defined_at: BTreeMap<String, usize>,
     async_is_run: bool,
+    /// Whether the place is in a class that is derived from another one, as those of unittest are.
+    in_case: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn read(&mut self, body: &'a [Stmt], outer: &str, collected: bool, awaits: bool, condition: Option<u64>) {
         let names = &self.module.names;
         for stmt in body {
@@ -134,7 +139,7 @@ impl<'a> Reader<'a> {
             name: format!("{outer}{}", function.name),
             line: self.module.line(&function.name),
             kind: Kind::Function(function),
-            is_test: collected && function.name.starts_with("test") && !hidden,
+            is_test: collected && (self.tests.is_function(&function.name) || self.in_case && function.name.starts_with("test")) && !hidden,
             never_awaited: function.is_async && !marked && !awaits && !self.async_is_run,
             condition,
         });
@@ -151,7 +156,7 @@ impl<'a> Reader<'a> {
             .any(|stmt| matches!(stmt, Stmt::FunctionDef(method) if matches!(method.name.as_str(), "__init__" | "__new__")));
         let is_made_otherwise = bases.iter().any(|base| BUILT_IN.contains(&base.as_str()));
         let collects =
-            collected && !is_made_otherwise && (is_case || class.name.starts_with("Test") && !made_by_itself) && !is_off(&class.body);
+            collected && !is_made_otherwise && (is_case || self.tests.is_class(&class.name) && !made_by_itself) && !is_off(&class.body);
         let awaits = bases.iter().any(|base| base.to_lowercase().contains("async") || base.contains("AsyncHTTP") || base.contains("Aio"));
         let name = format!("{outer}{}", class.name);
         if !bases.contains(&name) {
@@ -165,7 +170,9 @@ impl<'a> Reader<'a> {
             never_awaited: false,
             condition,
         });
+        let outside = std::mem::replace(&mut self.in_case, is_case);
         self.read(&class.body, &format!("{name}."), collects, awaits, condition);
+        self.in_case = outside;
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ruff_python_ast::{AnyNodeRef, Stmt};
 
 use super::python::{Module, PythonFile, Role, each, fresh, statements};
-use super::{Patch, of_file, test_configuration};
+use super::{Patch, dotted, of_file, test_configuration};
 use crate::domain::{Finding, Severity};
 use assertions::Assertion;
 use inventory::{Block, Kind, blocks};
@@ -28,9 +28,12 @@ use moved::{Lost, explanation, gone_from_source};
 pub(super) use locals::statement;
 pub(super) use moved::is_collected_place;
 pub(super) use strength::is_loose;
-pub(super) use truths::always as always_true;
+pub(super) use truths::{always as always_true, never as never_true};
 
 pub(super) const RULE: &str = "test-weakened";
+
+/// The name for a test that is elsewhere, or went with what it tested.
+const MOVED: &str = "test-moved";
 
 /// A file of tests, before and after.
 struct Side<'p> {
@@ -54,7 +57,7 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
     for side in sides.iter().filter(|side| side.after.is_some()) {
         findings.extend(weaker_blocks(side, &sides, &gone, &deselecting));
         findings.extend(lost_tests(side).into_iter().map(|lost| match explanation(&lost, &sides, &gone, patch) {
-            Some(why) => of_file(RULE, Severity::Flag, side.file.file, None, why),
+            Some(why) => of_file(MOVED, Severity::Flag, side.file.file, None, why),
             None => of_file(
                 RULE,
                 Severity::Refuse,
@@ -65,6 +68,14 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
         }));
     }
     Ok(findings)
+}
+
+/// The tests of base that are gone for a reason, dotted.
+pub(super) fn gone(patch: &Patch<'_>) -> Vec<String> {
+    let (sides, gone) = (sides(patch), gone_from_source(patch));
+    let lost = sides.iter().flat_map(lost_tests);
+    let explained = lost.filter(|lost| explanation(lost, &sides, &gone, patch).is_some());
+    explained.map(|lost| dotted(&lost.side.file.file.path, &lost.block.name)).collect()
 }
 
 /// The first test of a deleted file that is nowhere else; none where all of them are explained. The sentence says which.
@@ -78,7 +89,7 @@ pub(super) fn unexplained(patch: &Patch<'_>, path: &[u8]) -> Option<String> {
 /// Whether a deleted file is Python with tests in it.
 pub(super) fn has_tests(patch: &Patch<'_>, path: &[u8]) -> bool {
     let file = patch.python.iter().find(|file| file.file.path == path);
-    file.and_then(|file| file.before.module()).is_some_and(|module| blocks(module).iter().any(|block| block.is_test))
+    file.and_then(|file| file.before.module()).is_some_and(|module| blocks(module, &patch.tests).iter().any(|block| block.is_test))
 }
 
 fn sides<'p>(patch: &'p Patch<'_>) -> Vec<Side<'p>> {
@@ -90,7 +101,7 @@ fn sides<'p>(patch: &'p Patch<'_>) -> Vec<Side<'p>> {
     }
     let side = |file: &'p PythonFile<'p>| {
         let (before, after) = (file.before.module(), file.after.module());
-        let blocks_of = |module: Option<&'p Module>| module.map(blocks).unwrap_or_default();
+        let blocks_of = |module: Option<&'p Module>| module.map(|module| blocks(module, &patch.tests)).unwrap_or_default();
         let (blocks_before, blocks_after) = (blocks_of(before), blocks_of(after));
         let helpers_before = before.map(|module| assertions::helpers(&blocks_before, module, &BTreeSet::new())).unwrap_or_default();
         let helpers_after = after.map(|module| assertions::helpers(&blocks_after, module, &equal)).unwrap_or_default();

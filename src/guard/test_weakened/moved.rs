@@ -7,7 +7,6 @@ use ruff_python_ast::{AnyNodeRef, Expr, Stmt};
 use super::Side;
 use super::assertions::{self, key};
 use super::inventory::Block;
-use crate::domain::is_collected_file;
 use crate::guard::python::{each, same_body};
 use crate::guard::{Patch, folder, test_configuration};
 
@@ -117,8 +116,8 @@ pub(in crate::guard) fn is_collected_place(path: &[u8], patch: &Patch<'_>) -> bo
     let hidden =
         here.split(|byte| *byte == b'/').any(|part| part.starts_with(b".") || PASSED_OVER.contains(&part) || part.ends_with(b".egg"));
     let is_above = |top: &[u8]| top == here || here.strip_prefix(top).is_some_and(|rest| rest.starts_with(b"/") || top.is_empty());
-    let beside = || patch.base.paths.iter().filter(|known| is_collected_file(known)).any(|known| is_above(top_of_tests(known)));
-    is_collected_file(path) && !hidden && beside() && test_configuration::reaches(patch, path)
+    let beside = || patch.base.paths.iter().filter(|known| patch.tests.would_collect(known)).any(|known| is_above(top_of_tests(known)));
+    patch.tests.would_collect(path) && !hidden && beside() && test_configuration::reaches(patch, path)
 }
 
 /// The highest folder that is one of tests, or the file's own.

@@ -43,7 +43,7 @@ pub(in crate::guard) fn always(expr: &Expr, names: &Names) -> bool {
 }
 
 /// Whether a condition never holds while tests run, or only where somebody asks for it from outside.
-pub(super) fn never(expr: &Expr, names: &Names) -> bool {
+pub(in crate::guard) fn never(expr: &Expr, names: &Names) -> bool {
     match expr {
         Expr::Tuple(of) => of.elts.is_empty(),
         Expr::List(of) => of.elts.is_empty(),

@@ -4,6 +4,7 @@
 //! is kept alone, and the same runs give the same verdict.
 
 mod before;
+mod counter;
 mod proof;
 mod room;
 
@@ -131,13 +132,16 @@ async fn base_of(start: &Start) -> Result<Base, Stop> {
 /// Runs the tests in fresh sandboxes on base with the patch, the tests of base put back over it, and what else the verdict needs.
 pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rules, candidate: &Candidate) -> Result<(), Stop> {
     let changed = candidate.patch.changed();
-    let clean = clean_room(changed);
+    let tests = candidate.patch.test_names();
+    let clean = clean_room(changed, tests);
     work.report.tests.restored =
         clean.restored.iter().chain(&clean.left_out).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
     if work.checkpoint.tests_after.is_none() {
         work.checkpoint.judging = Judging::default();
     }
     work.checkpoint.judging.open_with.clone_from(&rules.verify.open_with);
+    work.checkpoint.judging.gone = candidate.patch.gone().to_vec();
+    work.checkpoint.judging.flags = candidate.patch.flags().to_vec();
     if let Some(command) = rules.command.as_ref().filter(|_| !work.checkpoint.judging.finished) {
         work.enter(Stage::TestsAfter).await?;
         tell_of_bad_ends(work);
@@ -145,7 +149,7 @@ pub(super) async fn tests_after(work: &mut Work<'_>, start: &Start, rules: &Rule
         let commit = work.report.tests.restored.is_empty().then_some(&candidate.commit);
         in_clean_room(work, start, &everything, commit).await?;
         with_changed_tests(work, start, &everything, changed).await?;
-        proof::measure(work, start, rules, command, changed).await?;
+        proof::measure(work, start, rules, command, &candidate.patch).await?;
         work.checkpoint.judging.finished = true;
         work.finish_stage();
         work.keep().await?;
@@ -191,7 +195,8 @@ fn tell_of_bad_ends(work: &mut Work<'_>) {
 async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>, changed: &[ChangedFile]) -> Result<(), Stop> {
     let clean = verify::judge_all(&at_base(work), &on_the_patch(work));
     let is_red = clean.is_a_regression() || clean.comparison.is_some_and(|comparison| !comparison.still_failing.is_empty());
-    let may_explain = !work.report.tests.restored.is_empty() && is_red;
+    let changes_tests = !work.report.tests.restored.is_empty() || !work.checkpoint.judging.gone.is_empty();
+    let may_explain = changes_tests && is_red;
     if may_explain && work.checkpoint.judging.own_tests.is_none() {
         let own = with_own_tests(changed);
         let room = Room { name: "own-tests", changed: &own, ..*room };
@@ -204,10 +209,16 @@ async fn with_changed_tests(work: &mut Work<'_>, start: &Start, room: &Room<'_>,
 
 /// Compares what the tests said before and after.
 pub(super) fn verdict(work: &Work<'_>) -> Judgement {
-    verify::demand(judged(work), &work.checkpoint.judging.open_with)
+    let judging = &work.checkpoint.judging;
+    let judgement = judged(work);
+    let countered = match &judging.reversed {
+        Some(reversal) => judgement.countered(reversal),
+        None => judgement,
+    };
+    verify::demand(verify::doubt(countered, &judging.flags), &judging.open_with)
 }
 
-/// The judgement without what policy asks of it.
+/// The judgement by the tests alone.
 fn judged(work: &Work<'_>) -> Judgement {
     let (before, after) = (at_base(work), on_the_patch(work));
     if after.is_empty() {
@@ -216,12 +227,11 @@ fn judged(work: &Work<'_>) -> Judgement {
     let judging = &work.checkpoint.judging;
     let judgement = verify::judge_all(&before, &after);
     let judgement = match (&judging.own_tests, Consensus::of(&before, &after).before) {
-        (Some(own), Some(was)) => verify::judge_changed_tests(judgement, &was, &outcome(own)),
+        (Some(own), Some(was)) => verify::judge_changed_tests(judgement, &was, &outcome(own), &judging.gone),
         _ => judgement,
     };
     let proving = proof::proving(work, &judgement);
-    let hunks = judging.hunks.clone();
-    judgement.proved_by(proving, hunks)
+    judgement.proved_by(proving, judging.hunks.clone())
 }
 
 fn outcome(kept: &Kept) -> TestOutcome {

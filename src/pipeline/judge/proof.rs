@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use crate::domain::{ChangedFile, Hunk, Kept, TestRun};
+use crate::domain::{ChangedFile, Hunk, Kept, TestNames, TestRun};
+use crate::guard::GuardedPatch;
 use crate::verify::restore::with_own_tests;
-use crate::verify::{Judgement, Report, TestCommand, hunks, proving as rules_of_proof};
+use crate::verify::{Judgement, Report, TestCommand, hunks, is_doubt, proving as rules_of_proof};
 
 use super::super::{Start, Stop, Work};
 use super::room::Room;
@@ -18,8 +19,9 @@ pub(super) async fn measure(
     start: &Start,
     rules: &Rules,
     command: &TestCommand,
-    changed: &[ChangedFile],
+    patch: &GuardedPatch,
 ) -> Result<(), Stop> {
+    let changed = patch.changed();
     let so_far = judged(work);
     if so_far.refuses() || !so_far.evidence.changed_expectations.is_empty() || so_far.comparison.is_none() {
         if command.report == Report::None {
@@ -30,8 +32,12 @@ pub(super) async fn measure(
         }
         return Ok(());
     }
-    let bench = Bench { rules, start, command, own: with_own_tests(changed) };
+    if patch.flags().iter().any(is_doubt) {
+        return Ok(());
+    }
+    let bench = Bench { rules, start, command, own: with_own_tests(changed), tests: patch.test_names() };
     bench.red_green(work, changed).await?;
+    bench.counter(work, changed).await?;
     if rules.verify.hunks {
         bench.parts(work, changed).await?;
     }
@@ -61,17 +67,18 @@ pub(super) fn note(work: &mut Work<'_>, what: &str) {
 }
 
 /// What all these runs have in common; `own` is the patch with its own tests and without its configuration.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     rules: &'a Rules,
-    start: &'a Start,
+    pub(super) start: &'a Start,
     command: &'a TestCommand,
     own: Vec<ChangedFile>,
+    tests: &'a TestNames,
 }
 
 impl Bench<'_> {
     async fn red_green(&self, work: &mut Work<'_>, changed: &[ChangedFile]) -> Result<(), Stop> {
-        let files = rules_of_proof::test_files(changed);
-        let without_source = rules_of_proof::tests_alone(changed);
+        let files = rules_of_proof::test_files(changed, self.tests);
+        let without_source = rules_of_proof::tests_alone(changed, self.tests);
         if files.is_empty() || without_source.len() == self.own.len() {
             return Ok(());
         }
@@ -107,7 +114,7 @@ impl Bench<'_> {
         let judgement = judged(work);
         let fixed = judgement.comparison.as_ref().map(|comparison| comparison.fixed.clone()).unwrap_or_default();
         let noticing = [judgement.evidence.proving.clone(), fixed.clone()].concat();
-        let parts = hunks::parts(changed);
+        let parts = hunks::parts(changed, self.tests);
         if noticing.is_empty() || parts.is_empty() {
             return Ok(());
         }
@@ -116,13 +123,13 @@ impl Bench<'_> {
             note(work, &why);
             return Ok(());
         }
-        if parts.len() == 1 && changed.iter().filter(|file| hunks::is_source(&file.path)).count() == 1 {
+        if parts.len() == 1 && changed.iter().filter(|file| hunks::is_source(&file.path, self.tests)).count() == 1 {
             // Without it the source is as at base, where these tests are red.
             work.checkpoint.judging.hunks = vec![Hunk { noticed: Some(true), ..parts[0].hunk.clone() }];
             return Ok(());
         }
         let paths = self.start.tree.entries.keys().chain(changed.iter().map(|file| &file.path));
-        let files = rules_of_proof::files_of(&noticing, paths);
+        let files = rules_of_proof::files_of(&noticing, paths, self.tests);
         for part in &parts[work.checkpoint.judging.hunks.len().min(parts.len())..] {
             let without = |file: &ChangedFile| if file.path == part.reverted.path { part.reverted.clone() } else { file.clone() };
             let tree = self.own.iter().map(without).collect::<Vec<_>>();
@@ -138,7 +145,13 @@ impl Bench<'_> {
     }
 
     /// One run; none where the time is over.
-    async fn run(&self, work: &mut Work<'_>, name: &str, changed: &[ChangedFile], files: Option<&[String]>) -> Result<Option<Kept>, Stop> {
+    pub(super) async fn run(
+        &self,
+        work: &mut Work<'_>,
+        name: &str,
+        changed: &[ChangedFile],
+        files: Option<&[String]>,
+    ) -> Result<Option<Kept>, Stop> {
         let left = self.rules.verify.time.saturating_sub(Duration::from_millis(work.checkpoint.judging.spent_ms));
         if left.is_zero() {
             return Ok(None);

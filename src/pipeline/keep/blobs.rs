@@ -23,7 +23,8 @@ pub(super) struct Blobs {
 /// What was stored and may not be on the disk yet.
 pub(super) struct Unsynced {
     folder: PathBuf,
-    names: Vec<String>,
+    /// Their names.
+    pub(super) names: Vec<String>,
 }
 
 impl Blobs {

@@ -8,11 +8,12 @@
 mod blobs;
 mod differences;
 mod find;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use crate::domain::ObjectId;
 use crate::git::{IgnoreRules, Packing, Tree};
 use crate::leaf::{Line, Recovery, Trajectory};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
+use crate::store::{RunFiles, StoreError};
 
 use super::Stop;
 use blobs::Blobs;
@@ -27,6 +29,8 @@ use differences::{Rules, Seen, change, fold};
 
 pub(super) use differences::Differences;
 pub(super) use find::{Found, Resumable, find};
+use shared::Shared;
+pub(super) use shared::fetch;
 
 /// Where a run's folder has the kept contents.
 const BLOBS: &str = "kept/blobs";
@@ -55,8 +59,19 @@ impl Default for KeepLimits {
     }
 }
 
+impl KeepLimits {
+    /// Where each step goes into a database besides.
+    #[must_use]
+    pub fn in_a_database() -> Self {
+        const MIB: u64 = 1024 * 1024;
+        Self { ignored_bytes: 16 * MIB, run_bytes: 256 * MIB, ..Self::default() }
+    }
+}
+
 /// Writes a run down, step by step.
 pub(super) struct Keeper {
+    folder: PathBuf,
+    shared: Option<Shared>,
     journal: File,
     blobs: Blobs,
     rules: Rules,
@@ -70,6 +85,8 @@ pub(super) struct Keeper {
 pub(super) struct Opening<'a> {
     /// The run's folder.
     pub folder: &'a Path,
+    /// Where it is kept besides: the files of the run, and the folder's place among them.
+    pub shared: Option<(RunFiles, String)>,
     /// The commit.
     pub base: &'a ObjectId,
     /// The run as it stands.
@@ -86,14 +103,16 @@ pub(super) struct Opening<'a> {
 
 impl Keeper {
     /// Begins a journal, or goes on with one that is there.
-    pub(super) async fn open(opening: Opening<'_>) -> std::io::Result<Self> {
-        let Opening { folder, base, trajectory, kept, ignored, new, limits } = opening;
+    pub(super) async fn open(opening: Opening<'_>) -> Result<Self, NotKept> {
+        let Opening { folder, shared, base, trajectory, kept, ignored, new, limits } = opening;
         let blobs = Blobs::open(folder.join(BLOBS), kept)?;
         let mut options = OpenOptions::new();
         let options = if kept.is_some() { options.append(true) } else { options.write(true).create(true).truncate(true) };
         let journal = options.open(folder.join(JOURNAL))?;
         let last = kept.cloned().unwrap_or_default();
-        let mut keeper = Self { journal, blobs, rules: Rules::new(ignored, new), limits, last, messages: trajectory.messages.len() };
+        let (rules, messages) = (Rules::new(ignored, new), trajectory.messages.len());
+        let shared = shared.map(|(files, place)| Shared::new(files, place));
+        let mut keeper = Self { folder: folder.to_path_buf(), shared, journal, blobs, rules, limits, last, messages };
         if kept.is_none() {
             keeper.write(&Line::Begin { base: base.to_string(), trajectory: Box::new(trajectory.clone()) }).await?;
             for folder in [folder.join("kept"), folder.to_path_buf()] {
@@ -114,17 +133,17 @@ impl Keeper {
     }
 
     /// Notes that the run goes on in a new sandbox.
-    pub(super) async fn recovered(&mut self, recovery: &Recovery) -> std::io::Result<()> {
+    pub(super) async fn recovered(&mut self, recovery: &Recovery) -> Result<(), NotKept> {
         self.write(&Line::Recovered(recovery.clone())).await
     }
 
     /// Notes that the run is stopped in order, to be gone on with.
-    pub(super) async fn stopped(&mut self, why: &str) -> std::io::Result<()> {
+    pub(super) async fn stopped(&mut self, why: &str) -> Result<(), NotKept> {
         self.write(&Line::Stopped(why.to_owned())).await
     }
 
     /// Notes the ending.
-    pub(super) async fn end(&mut self, trajectory: &Trajectory) -> std::io::Result<()> {
+    pub(super) async fn end(&mut self, trajectory: &Trajectory) -> Result<(), NotKept> {
         self.write(&Line::end(trajectory)).await
     }
 
@@ -183,17 +202,22 @@ impl Keeper {
     }
 
     /// Writes a line behind everything that it names.
-    async fn write(&mut self, line: &Line) -> std::io::Result<()> {
+    async fn write(&mut self, line: &Line) -> Result<(), NotKept> {
         use std::io::Write as _;
-        let mut text = serde_json::to_vec(line)?;
+        let mut text = serde_json::to_vec(line).map_err(std::io::Error::from)?;
         text.push(b'\n');
         let (mut journal, unsynced) = (self.journal.try_clone()?, self.blobs.unsynced());
         let write = move || {
             unsynced.sync()?;
             journal.write_all(&text)?;
-            journal.sync_data()
+            journal.sync_data()?;
+            Ok::<_, std::io::Error>((unsynced.names, text))
         };
-        tokio::task::spawn_blocking(write).await.map_err(std::io::Error::other)?
+        let (blobs, text) = tokio::task::spawn_blocking(write).await.map_err(std::io::Error::other)??;
+        match &mut self.shared {
+            Some(shared) => Ok(shared.add(&self.folder, matches!(line, Line::Begin { .. }), blobs, text).await?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -204,6 +228,25 @@ pub(super) enum NotKept {
     Sandbox(SandboxError),
     /// The disk failed.
     Disk(std::io::Error),
+    /// The lease was lost, or the database's disk is full.
+    Store(StoreError),
+}
+
+impl NotKept {
+    /// Why the run stops for it; the folder is the run's.
+    pub(super) fn stop(self, folder: &Path) -> Stop {
+        match self {
+            Self::Sandbox(error) => error.into(),
+            Self::Disk(error) => Stop::disk(folder, &error),
+            Self::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<StoreError> for NotKept {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl From<std::io::Error> for NotKept {

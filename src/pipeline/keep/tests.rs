@@ -22,7 +22,7 @@ fn take_step(trajectory: &mut Trajectory) {
 
 async fn open(folder: &Path, base: &ObjectId, trajectory: &Trajectory, kept: Option<&Differences>) -> Keeper {
     let (ignored, limits) = (IgnoreRules::new(&[]), KeepLimits::default());
-    Keeper::open(Opening { folder, base, trajectory, kept, ignored, new: Vec::new(), limits }).await.unwrap()
+    Keeper::open(Opening { folder, shared: None, base, trajectory, kept, ignored, new: Vec::new(), limits }).await.unwrap()
 }
 
 fn found(folder: &Path, base: &ObjectId) -> Option<Resumable> {
@@ -49,8 +49,12 @@ fn base() -> ObjectId {
 
 /// A kept run of two steps, each of which wrote one file anew; the journal and the last blob.
 async fn kept(folder: &Path) -> (Vec<u8>, PathBuf) {
+    let keeper = open(folder, &base(), &begun(), None).await;
+    two_steps(folder, keeper).await
+}
+
+async fn two_steps(folder: &Path, mut keeper: Keeper) -> (Vec<u8>, PathBuf) {
     let mut trajectory = begun();
-    let mut keeper = open(folder, &base(), &trajectory, None).await;
     for step in 0..2 {
         let before = trajectory.messages.len();
         take_step(&mut trajectory);
@@ -196,4 +200,59 @@ fn contents_come_in_pieces() {
     assert_eq!(sizes(wanted(&[])), Vec::<usize>::new());
     assert_eq!(sizes(wanted(&[1, 2, PIECE, 1, PIECE / 2, PIECE / 2, u64::MAX])), [2, 1, 2, 1, 1]);
     assert_eq!(sizes(wanted(&vec![0; 20_000])), [8192, 8192, 3616]);
+}
+
+struct Numbered(std::sync::atomic::AtomicU64);
+
+impl crate::domain::Ids for Numbered {
+    fn next(&self) -> String {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string()
+    }
+}
+
+/// The files of a leased run in a database of SQLite.
+async fn files_of_a_run(folder: &Path) -> RunFiles {
+    use crate::domain::{RepoRef, SystemClock, Trigger};
+    use crate::store::{QueueLimits, Store, Which};
+    let store = Store::open(&format!("sqlite://{}", folder.join("db.sqlite").display())).await.unwrap();
+    let repo = RepoRef { forge: "f".to_owned(), id: "1".to_owned(), path: "o/n".to_owned() };
+    let trigger = Trigger { repo, number: 1, title: String::new(), body: String::new(), url: String::new() };
+    let ids = Numbered(1.into());
+    store.take_up(&trigger, "an act", &SystemClock, &ids).await.unwrap().unwrap();
+    let claimed = store.claim(&QueueLimits::default(), Which::Any, "worker", 60_000, &SystemClock, &ids).await.unwrap().unwrap();
+    store.run_files(&claimed.lease)
+}
+
+#[tokio::test]
+async fn another_machine_finds_the_run_as_the_first_left_it_whatever_its_own_disk_has() {
+    for place in ["", "attempt-2/"] {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let files = files_of_a_run(here.path()).await;
+        // An earlier life on each machine: the one in the database is forgotten with the beginning of the next.
+        kept(there.path()).await;
+        for _ in 0..2 {
+            let opening = Opening {
+                folder: here.path(),
+                shared: Some((files.clone(), place.to_owned())),
+                base: &base(),
+                trajectory: &begun(),
+                kept: None,
+                ignored: IgnoreRules::new(&[]),
+                new: Vec::new(),
+                limits: KeepLimits::default(),
+            };
+            two_steps(here.path(), Keeper::open(opening).await.unwrap()).await;
+        }
+        std::fs::remove_file(there.path().join(BLOBS).join(blobs::name_of(b"content 1"))).unwrap();
+        std::fs::write(there.path().join(BLOBS).join(blobs::name_of(b"content 0")), b"damaged").unwrap();
+        std::fs::write(there.path().join(JOURNAL), b"").unwrap();
+        fetch(&files, place, there.path()).await.unwrap();
+        let (left, gone_on) = (found(here.path(), &base()).unwrap(), found(there.path(), &base()).unwrap());
+        assert_eq!((gone_on.trajectory, gone_on.differences), (left.trajectory, left.differences));
+        assert_eq!(std::fs::read(there.path().join(BLOBS).join(blobs::name_of(b"content 0"))).unwrap(), b"content 0");
+
+        let other = if place.is_empty() { "attempt-2/" } else { "" };
+        fetch(&files, other, there.path()).await.unwrap();
+        assert!(found(there.path(), &base()).is_some(), "nothing is kept of that attempt: the disk is left as it is");
+    }
 }

@@ -62,6 +62,7 @@ fn a_fence_is_longer_than_any_inside_and_no_line_of_it_commands() {
     assert_eq!(fence_for("plain"), "```");
     assert_eq!(fence_for("a ```` b"), "`````");
     assert_eq!(fenced("one\n\ntwo\n"), "```text\none\n\ntwo\n```", "empty lines stay");
+    assert!(fenced(&"x ".repeat(3000)).ends_with("x \n(cut here, after 4,000 characters)\n```"), "a cut is said");
     assert_eq!(fenced("done\n```\n/close\n  /merge"), "````text\ndone\n```\n\u{200b}/close\n  \u{200b}/merge\n````");
 }
 

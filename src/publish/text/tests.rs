@@ -19,6 +19,7 @@ fn report(words: &str) -> Report {
             changed_expectations: vec![words.to_owned()],
             flaky: vec![words.to_owned()],
             slow: vec![words.to_owned()],
+            reversed: 1,
             hunks: vec![Hunk { path: words.to_owned(), line: 1, lines: 2, noticed: Some(false) }],
         },
         attempts: vec![AttemptTold { outcome: words.to_owned(), reason: words.to_owned(), ..AttemptTold::default() }; 2],
@@ -56,7 +57,7 @@ fn every_text(words: &str) -> Vec<String> {
         working("job", Stage::Proving, &the_request(&words, Some(1)), Some((2, 3))),
     ];
     texts.extend(refusals.map(|why| refusal(why, &words, &words)));
-    texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report)));
+    texts.extend(outcomes.iter().map(|outcome| ended("job", outcome, &report, "pull request")));
     texts.push(working("job", Stage::Agent, &the_label(&words), None));
     texts
 }
@@ -140,6 +141,7 @@ fn eventful() -> Report {
             changed_expectations: vec!["t::bent".to_owned()],
             flaky: vec!["t::sometimes".to_owned()],
             slow: Vec::new(),
+            reversed: 2,
             hunks: vec![
                 Hunk { path: "src/a.py".into(), line: 3, lines: 2, noticed: Some(true) },
                 Hunk { path: "src/a.py".into(), line: 30, lines: 1, noticed: Some(false) },
@@ -192,6 +194,8 @@ const EVENTFUL: &str = "\
 Run as `pytest` (There is a pytest.ini).
 
 The tests were judged as they are at base: changes of this patch to existing tests were put back for the judgement.
+
+2 tests ran once more with their checks reversed and did not pass, as it must be.
 
 <details><summary>Red without this change, green with it: 1</summary>
 
@@ -295,7 +299,12 @@ fn an_eventful_run_is_told_whole_and_in_the_order_in_which_it_is_needed() {
 
 #[test]
 fn the_status_comment_says_the_same_in_short() {
-    let text = ended("job", &Outcome::Proposed { url: "http://localhost/pulls/1".to_owned() }, &Report { notes: vec![], ..eventful() });
+    let text = ended(
+        "job",
+        &Outcome::Proposed { url: "http://localhost/pulls/1".to_owned() },
+        &Report { notes: vec![], ..eventful() },
+        "pull request",
+    );
     assert_eq!(
         text,
         "<!-- frognano-bot job job -->\n**frognano-bot** opened a draft pull request: http://localhost/pulls/1\n\n\

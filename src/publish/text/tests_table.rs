@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use crate::publish::inert::{code, inert};
 use crate::publish::report::{Report, Told};
 
+use super::count;
+
 /// So many names of a list are shown.
 const SHOWN: usize = 20;
 
@@ -36,6 +38,11 @@ pub(super) fn tests(report: &Report) -> String {
         text.push_str(
             "\nThe tests were judged as they are at base: changes of this patch to existing tests were put back for the judgement.\n",
         );
+    }
+    let reversed = report.evidence.reversed;
+    if reversed > 0 {
+        let failed = if reversed == 1 { "its check" } else { "their checks" };
+        writeln!(text, "\n{} ran once more with {failed} reversed and did not pass, as it must be.", count(reversed, "test")).ok();
     }
     let comparison = report.comparison.clone().unwrap_or_default();
     names(&mut text, "Red without this change, green with it", &report.evidence.proving);

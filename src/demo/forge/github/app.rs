@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
+use super::installed::Installed;
 use super::{PAGE, body, not_found, refuse, shape};
 use crate::demo::forge::state::{State, timestamp};
 use crate::demo::forge::wire::{Answer, Ask, Caller};
@@ -25,6 +26,7 @@ pub(in crate::demo::forge) struct App {
     slug: String,
     public_key: Vec<u8>,
     installation: u64,
+    pub(super) installed: Installed,
     granted: BTreeSet<String>,
     hook: String,
     events: Vec<String>,
@@ -44,6 +46,20 @@ pub struct Tried {
     pub status: u16,
 }
 
+impl App {
+    /// The installation as GitHub tells of it.
+    pub(super) fn row(&self) -> Value {
+        let suspended_at = (self.installed == Installed::Suspended).then_some("2026-11-01T00:00:00Z");
+        json!({"id": self.installation, "app_slug": self.slug, "suspended_at": suspended_at})
+    }
+}
+
+/// Refuses what the App asks while its installation is suspended.
+pub(super) fn works(state: &State) -> Result<(), Answer> {
+    let suspended = state.app.as_ref().is_some_and(|app| app.installed == Installed::Suspended);
+    if suspended { Err(refuse(403, "This installation has been suspended")) } else { Ok(()) }
+}
+
 impl Forge {
     /// Makes the App with this client id and slug, installed on every repository; `public_key` is its RSA key in PEM form (PKCS #1), `granted`
     /// what it may be given, like `write:issues`. Its account is `slug[bot]`, which must be permitted like any other.
@@ -61,7 +77,7 @@ impl Forge {
         let (id, slug, deliveries) = (id.to_owned(), slug.to_owned(), Vec::new());
         let hook = "https://bot.example.com/webhooks/here".to_owned();
         let events = ["issues", "issue_comment", "label", "pull_request", "pull_request_review", "repository"].map(str::to_owned).to_vec();
-        state.app = Some(App { id, slug, public_key, installation, granted, hook, events, deliveries });
+        state.app = Some(App { id, slug, public_key, installation, installed: Installed::Works, granted, hook, events, deliveries });
         Ok(())
     }
 
@@ -114,8 +130,12 @@ pub(super) fn answer(state: &mut State, ask: &Ask, path: &[&str]) -> Option<Answ
 
 fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer> {
     let app = state.app.as_ref().ok_or_else(not_found)?;
-    let installation = json!({"id": app.installation, "app_slug": app.slug});
+    let installation = app.row();
     match path {
+        ["app", "installations"] if app.installed == Installed::Not => Ok(super::paged(state, ask, Vec::new())),
+        ["repos", _, _, "installation"] | ["app", "installations", _, "access_tokens"] if app.installed == Installed::Not => {
+            Err(not_found())
+        }
         ["app"] => {
             let permissions = app.granted.iter().filter_map(|scope| scope.split_once(':')).map(|(way, what)| (what.to_owned(), json!(way)));
             Ok(Answer::json(
@@ -129,7 +149,10 @@ fn as_app(state: &mut State, ask: &Ask, path: &[&str]) -> Result<Answer, Answer>
                 state.repository(&format!("{owner}/{name}")).is_some_and(|there| there.permission(&account(app)) >= Permission::Read);
             if visible { Ok(Answer::json(200, &installation)) } else { Err(not_found()) }
         }
-        ["app", "installations", id, "access_tokens"] if *id == app.installation.to_string() => new_token(state, ask),
+        ["app", "installations", id, "access_tokens"] if *id == app.installation.to_string() => {
+            works(state)?;
+            new_token(state, ask)
+        }
         ["app", "hook", "config"] if app.hook.is_empty() => Err(not_found()),
         ["app", "hook", "config"] => {
             Ok(Answer::json(200, &json!({"url": app.hook, "content_type": "json", "insecure_ssl": "0", "secret": "********"})))
@@ -166,7 +189,7 @@ pub(super) fn installed_on(state: &State, ask: &Ask, caller: &Caller) -> Result<
     Ok(Answer::json(200, &json!({"total_count": total, "repository_selection": "all", "repositories": rows})).with(links))
 }
 
-fn account(app: &App) -> String {
+pub(super) fn account(app: &App) -> String {
     format!("{}[bot]", app.slug)
 }
 

@@ -2,6 +2,7 @@
 
 mod app;
 mod check_runs;
+mod installed;
 mod issues;
 mod pulls;
 mod setup;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 pub(super) use app::App;
 pub use app::Tried;
+pub use installed::Installed;
 
 use super::requests;
 use super::state::{Repository, State};
@@ -111,7 +113,11 @@ fn introduced(ask: &Ask) -> Result<(), Answer> {
 fn caller(state: &State, ask: &Ask) -> Result<Caller, Answer> {
     let Some(value) = ask.header("authorization") else { return Ok(Caller::visitor()) };
     let token = value.strip_prefix("Bearer ").and_then(|token| state.live_token(token.trim()));
-    token.cloned().map(Caller::with).ok_or_else(|| refuse(401, "Bad credentials"))
+    let caller = token.cloned().map(Caller::with).ok_or_else(|| refuse(401, "Bad credentials"))?;
+    if caller.is_installation() {
+        app::works(state)?
+    }
+    Ok(caller)
 }
 
 /// An error in GitHub's form.

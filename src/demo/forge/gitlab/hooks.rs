@@ -6,6 +6,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
+use super::above;
 use super::shape::{described, note_type, noteable_type, page, state_of};
 use super::verdicts;
 use crate::demo::forge::state::{Act, Comment, Did, Hook, Issue, Label, Pull, Repository, Spot, State, timestamp};
@@ -19,8 +20,7 @@ pub(in crate::demo::forge) fn deliveries(state: &mut State, spot: Spot, by: &str
     let payload = payload(state, spot, by, news);
     let (event, what) = event_names(state.at(spot).1, news);
     let body = Bytes::from(serde_json::to_vec(&payload).unwrap_or_default());
-    let hooks = state.repositories[spot.repository].hooks.clone();
-    let told = hooks.into_iter().map(|hook| {
+    let told = above::hooks(state, spot, event, news).into_iter().map(|(hook, event)| {
         let id = state.next_uuid();
         let headers = headers(state, &hook, &id, event, &body);
         (hook.url, Delivery { id, what: what.clone(), headers, body: body.clone() })

@@ -2,6 +2,7 @@
 //!
 //! Projects go by number or by path, issues and merge requests are numbered apart, and who may do what goes by access levels.
 
+mod above;
 mod approvals;
 pub(super) mod hooks;
 mod issues;
@@ -15,6 +16,8 @@ pub(super) mod shape;
 pub(super) mod verdicts;
 
 use serde_json::{Value, json};
+
+pub(super) use above::Above;
 
 use super::state::{Issue, Repository, Spot, State};
 use super::wire::{Answer, Ask, Caller};
