@@ -133,23 +133,29 @@ async fn one_call(client: &Client, checks: &mut Checks) {
 async fn the_sandbox(config: &Config) -> Vec<Check> {
     let mut checks = Checks::of("sandbox");
     let file = &config.file;
-    let started = match std::path::absolute(&file.service.data) {
-        Ok(data) => match sandboxes(file, &data, reachable_for_us(file).await).await {
-            Ok(sandboxes) => sandboxes.start("doctor").await.map_err(|error| error.to_string()),
-            Err(complaints) => Err(complaints.join("; ")),
-        },
-        Err(error) => Err(error.to_string()),
+    let made = match std::path::absolute(&file.service.data) {
+        Ok(data) => sandboxes(file, &data, reachable_for_us(file).await).await,
+        Err(error) => Err(vec![error.to_string()]),
     };
-    match started {
+    let sandboxes = match made {
+        Ok(sandboxes) => sandboxes,
+        Err(complaints) => {
+            checks.fail("starts", complaints.join("; "));
+            return checks.done();
+        }
+    };
+    let mut found = sandboxes.examine().await;
+    match sandboxes.start("doctor").await {
         Ok(sandbox) => {
             let report = sandbox.probe_report();
             checks.ok("starts", format!("within {} ms", report.elapsed_ms));
             checks.ok("reaches_nothing", format!("{} attempts to reach something from inside, none succeeded", report.attempts.len()));
             sandbox.close().await;
         }
-        Err(why) => checks.fail("starts", why),
+        Err(error) => checks.fail("starts", error.to_string()),
     }
-    checks.done()
+    found.extend(checks.done());
+    found
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::domain::BlobMode;
+use crate::domain::{BlobMode, Check};
 
 pub use link::{Link, Patience};
 pub use probe::{Attempt, Bait, ProbeReport, Target};
@@ -146,6 +146,10 @@ pub trait Sandboxes: Send + Sync {
     /// The same for a run, which is written on the sandbox where it is kept by others, with the address of what it works on.
     async fn start_for(&self, name: &str, _run: &str, _works_on: &str) -> Result<Box<dyn Sandbox>, SandboxError> {
         self.start(name).await
+    }
+    /// What the place of its sandboxes looks like beside what starting one shows; nothing is changed there.
+    async fn examine(&self) -> Vec<Check> {
+        Vec::new()
     }
     /// Removes what is left of sandboxes of runs that are none of these, where they are kept by others; the names of what was removed.
     async fn reap(&self, _held: &HashSet<String>, _now_ms: i64) -> Result<Vec<String>, SandboxError> {

@@ -9,6 +9,7 @@ mod commands;
 mod crashes;
 mod databases;
 mod demo_forge;
+mod deploy;
 mod doctor;
 mod doctor_walls;
 mod early_signal;

@@ -7,6 +7,7 @@
 //! What must hold: the policy is there before the pod and goes after it; nothing enters before the proof; whatever the cluster does has a name and
 //! is told in its own words; a sandbox leaves neither pod nor policy, and what a dead service left is removed by the next.
 
+mod examine;
 mod held;
 mod pod;
 mod reap;
@@ -28,8 +29,11 @@ use kube::api::{AttachParams, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::OnceCell;
 
+pub use examine::{RIGHTS, Right};
 pub use settings::Settings;
 pub use trouble::{Remedy, Trouble};
+
+use crate::domain::Check;
 
 use super::{Command, Entry, Link, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, WORKSPACE};
 use held::{Held, Kinds};
@@ -279,6 +283,10 @@ impl Sandboxes for Kubernetes {
         };
         let lure = Lure::lay(self.bait_address()?).await.map_err(SandboxError::NotStarted)?;
         Ok(Box::new(self.make(&order, lure, began).await?))
+    }
+
+    async fn examine(&self) -> Vec<Check> {
+        self.look().await
     }
 
     async fn reap(&self, held: &HashSet<String>, now_ms: i64) -> Result<Vec<String>, SandboxError> {
