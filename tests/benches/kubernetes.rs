@@ -128,7 +128,7 @@ async fn large() {
 /// Resident memory now and at most, in kB.
 fn resident() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(0)?.parse().ok()).unwrap();
+    let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok()).unwrap();
     (of("VmRSS:"), of("VmHWM:"))
 }
 
