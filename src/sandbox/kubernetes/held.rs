@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::trouble::{Told, of_answer};
+use super::trouble::{Told, Trouble, of_answer, of_pod};
 
 /// What a sandbox is made of in the cluster, by kind.
 #[derive(Clone)]
@@ -66,6 +66,31 @@ impl Kinds {
             Err(_) => gone(self.pods.delete(name, &DeleteParams::default().grace_period(0)).await)?,
         }
         gone(self.policies.delete(name, &DeleteParams::background()).await)
+    }
+
+    /// Why the stream to the program inside ended, as the cluster tells it.
+    pub(super) async fn why_lost(&self, name: &str, why: &str, last_words: &[String]) -> Told {
+        const LATE: [u64; 4] = [0, 200, 500, 1_000];
+        let words = [why].into_iter().chain(last_words.iter().map(String::as_str)).filter(|words| !words.is_empty());
+        let said = words.collect::<Vec<_>>().join("; ");
+        let mut down = None;
+        for pause in LATE {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            match self.pods.get_opt(name).await {
+                Ok(Some(pod)) => {
+                    down = None;
+                    if let Some(told) = of_pod(&pod) {
+                        return told;
+                    }
+                }
+                Ok(None) => return Trouble::Deleted.told(format!("the pod is not there any more; {said}")),
+                Err(error) => down = Some(of_answer(&error)),
+            }
+        }
+        if let Some(told) = down {
+            return told.trouble.told(format!("{}; {said}", told.words));
+        }
+        Trouble::ExecCut.told(said)
     }
 
     /// The warnings about a pod, oldest first.

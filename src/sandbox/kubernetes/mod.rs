@@ -331,33 +331,6 @@ async fn confined(link: &mut Link) -> Result<(), SandboxError> {
     }
 }
 
-impl Kinds {
-    /// Why the stream to the program inside ended, as the cluster tells it.
-    async fn why_lost(&self, name: &str, why: &str, last_words: &[String]) -> Told {
-        const LATE: [u64; 4] = [0, 200, 500, 1_000];
-        let words = [why].into_iter().chain(last_words.iter().map(String::as_str)).filter(|words| !words.is_empty());
-        let said = words.collect::<Vec<_>>().join("; ");
-        let mut down = None;
-        for pause in LATE {
-            tokio::time::sleep(Duration::from_millis(pause)).await;
-            match self.pods.get_opt(name).await {
-                Ok(Some(pod)) => {
-                    down = None;
-                    if let Some(told) = trouble::of_pod(&pod) {
-                        return told;
-                    }
-                }
-                Ok(None) => return Trouble::Deleted.told(format!("the pod is not there any more; {said}")),
-                Err(error) => down = Some(trouble::of_answer(&error)),
-            }
-        }
-        if let Some(told) = down {
-            return told.trouble.told(format!("{}; {said}", told.words));
-        }
-        Trouble::ExecCut.told(said)
-    }
-}
-
 /// One pod with its policy and the stream to the program inside.
 struct KubernetesSandbox {
     link: Link,
