@@ -17,7 +17,7 @@ use url::Url;
 
 use crate::domain::{Attribution, Proof};
 
-pub use cluster::{Cluster, PullPolicy, Toleration};
+pub use cluster::{Cluster, Medium, PullPolicy, Toleration};
 pub use forge::{DraftFallback, Forge, ForgeKind};
 pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
@@ -239,11 +239,11 @@ pub struct Sandbox {
     pub path: Vec<PathBuf>,
     /// Further variables of the sandbox's environment.
     pub env: std::collections::BTreeMap<String, String>,
-    /// The size of the workspace, in bytes: of memory, in a cluster of disk.
+    /// The size of the workspace, in bytes of memory; in a cluster of its `medium`.
     pub workspace_bytes: u64,
-    /// The size of /tmp, in bytes: of memory, in a cluster of disk.
+    /// The size of /tmp, in bytes of memory; in a cluster of its `medium`.
     pub tmp_bytes: u64,
-    /// The memory of everything inside, in bytes; workspace and /tmp are included, but in a cluster.
+    /// The memory of everything inside, in bytes, workspace and /tmp included where they are memory.
     pub memory_bytes: u64,
     /// Processes at once.
     pub max_processes: u64,

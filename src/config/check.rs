@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{File, ForgeKind, SandboxKind};
+use super::{File, ForgeKind, Medium, SandboxKind};
 
 impl File {
     /// Everything that is wrong, one sentence each.
@@ -122,8 +122,9 @@ impl File {
         demand(sandbox.uid != 0, "[sandbox] uid: never 0".to_owned());
         demand(sandbox.cpus > 0.0, "[sandbox] cpus: more than 0".to_owned());
         let in_a_cluster = sandbox.kind == SandboxKind::Kubernetes;
+        let on_disk = in_a_cluster && sandbox.kubernetes.medium == Medium::Disk;
         demand(
-            in_a_cluster || sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
+            on_disk || sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
             "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory".to_owned(),
         );
         demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());

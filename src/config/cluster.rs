@@ -40,7 +40,9 @@ pub struct Cluster {
     pub user_namespaces: bool,
     /// The user and group in the pod.
     pub user: i64,
-    /// The disk of the whole pod, in bytes; by default the workspace, twice /tmp and 256 MiB.
+    /// What workspace, /tmp and home are made of.
+    pub medium: Medium,
+    /// The disk of the whole pod, in bytes; by default 256 MiB, and with `medium = "disk"` the workspace and twice /tmp besides.
     pub disk_bytes: Option<u64>,
     /// How long a pod may take until it runs, in seconds.
     pub start_seconds: u64,
@@ -56,6 +58,17 @@ pub struct Cluster {
     pub name_servers: Vec<SocketAddr>,
     /// What else no sandbox may reach, `address:port`: a proxy, a gateway, a registry.
     pub probe: Vec<SocketAddr>,
+}
+
+/// What the writable folders of a pod are made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Medium {
+    /// Memory of the pod: fast, never on a node's disk, and full at its size.
+    #[default]
+    Memory,
+    /// The node's disk: the pod is evicted beyond its size.
+    Disk,
 }
 
 /// When the nodes fetch images.
@@ -112,6 +125,7 @@ impl Default for Cluster {
             priority_class: None,
             user_namespaces: true,
             user: 1000,
+            medium: Medium::default(),
             disk_bytes: None,
             start_seconds: 180,
             walls_seconds: 30,

@@ -300,5 +300,8 @@ mod tests {
         assert_eq!(variable("GIT_SSL_CAINFO"), Some(authority.as_os_str()));
         assert_eq!(variable("FROGNANO_TOKEN"), Some("token-5d1".as_ref()));
         assert!(command.as_std().get_args().all(|argument| !argument.to_string_lossy().contains("token-5d1")));
+        let output = git.talk(state.path(), &remote, &["token-5d1"], std::time::Duration::from_secs(10)).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("[token]") && !said.contains("token-5d1"), "what repeats it is not shown: {said}");
     }
 }

@@ -28,7 +28,11 @@ fn facts(_: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
         }
         AnyNodeRef::ExprCall(call)
             if last(&module.names.full(&call.func)) == "suppress"
-                && call.arguments.args.iter().any(|arg| catches_all(Some(arg), &module.names) || names_all(arg, module)) =>
+                && call
+                    .arguments
+                    .args
+                    .iter()
+                    .any(|arg| catches_all(Some(arg), &module.names) || names_all(arg, module) || is_starred(arg, module)) =>
         {
             facts.push(Fact::new(Flag, module.line(&node), "suppress", "every error is suppressed"));
         }
@@ -59,6 +63,11 @@ fn drops_all(function: &ruff_python_ast::StmtFunctionDef) -> bool {
 /// Whether a handler's type is a name for every error, or is made from one: `ANY = (Exception,)`, `type(Exception())`.
 fn catches_indirectly(handler: &ExceptHandlerExceptHandler, module: &Module) -> bool {
     handler.type_.as_deref().is_some_and(|kind| names_all(kind, module))
+}
+
+/// `*ANY`.
+fn is_starred(arg: &Expr, module: &Module) -> bool {
+    matches!(arg, Expr::Starred(of) if names_all(&of.value, module))
 }
 
 fn names_all(kind: &Expr, module: &Module) -> bool {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use frognano_bot::config::{PullPolicy, Sandbox as Config};
 use frognano_bot::sandbox::kubernetes::{Kubernetes, Settings};
-use frognano_bot::sandbox::{Listing, Sandbox, Sandboxes as _};
+use frognano_bot::sandbox::{Listing, Sandboxes as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::api::{Api, AttachParams, ListParams, PostParams};
 use serde_json::json;

@@ -33,7 +33,7 @@ fn empty() -> String {
 
 /// Breaks nothing, proves nothing.
 fn consistent() -> String {
-    conversation("echo '# more' >> tallybook/money.py", "A remark.")
+    conversation("echo 'MORE = 1' >> tallybook/money.py", "A remark.")
 }
 
 fn right() -> String {

@@ -76,6 +76,12 @@ fn is_blind(method: &StmtFunctionDef, names: &Names) -> bool {
             return true;
         }
     }
+    let takes_apart = body
+        .iter()
+        .any(|stmt| matches!(stmt, Stmt::Match(of) if matches!(&*of.subject, Expr::Name(name) if parameters.contains(&name.id.as_str()))));
+    if takes_apart {
+        return !answers.is_empty() && answers.iter().all(|value| always_true(value, names));
+    }
     !answers.is_empty()
         && answers.iter().all(|value| is_blind_answer(&method.name, &known(value).unwrap_or_else(|| (*value).clone()), &parameters, names))
 }
@@ -102,7 +108,7 @@ fn weighs_both_sides(method: &StmtFunctionDef, body: &[&Stmt]) -> bool {
     let mut asked = asked_of(&deciding);
     for stmt in body {
         if let Stmt::Assign(of) = stmt
-            && of.targets.iter().any(|target| matches!(target, Expr::Name(name) if asked.contains(name.id.as_str())))
+            && of.targets.iter().any(|target| !asked_of(&[target]).is_disjoint(&asked))
         {
             asked.extend(asked_of(&[&of.value]));
         }

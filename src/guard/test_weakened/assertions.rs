@@ -383,8 +383,10 @@ fn fakes(block: &Block<'_>, names: &Names, equal: &BTreeSet<String>) -> BTreeSet
 /// Names that a block uses: an inner function that it never names never runs.
 fn called(block: &Block<'_>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    each(block.body(), |_, node| {
-        if let AnyNodeRef::ExprName(name) = node {
+    each(block.body(), |path, node| {
+        if let AnyNodeRef::ExprName(name) = node
+            && !matches!(path.last(), Some(AnyNodeRef::StmtExpr(_)))
+        {
             names.insert(name.id.to_string());
         }
     });

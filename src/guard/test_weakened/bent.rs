@@ -17,12 +17,20 @@ pub(super) fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
         let said = match node {
             AnyNodeRef::StmtAssign(of) => of.targets.iter().find_map(|target| assigned(target, &of.value)),
             AnyNodeRef::StmtAugAssign(of) => assigned(&of.target, &of.value),
+            AnyNodeRef::StmtAnnAssign(of) => of.value.as_deref().and_then(|value| assigned(&of.target, value)),
+            AnyNodeRef::ExprNamed(of) => assigned(&of.target, &of.value),
+            AnyNodeRef::StmtFor(of) => assigned(&of.target, &of.iter),
+            AnyNodeRef::Alias(of) if is_left_out_list(of.asname.as_ref().unwrap_or(&of.name)) => Some(LEFT_OUT),
+            AnyNodeRef::ExprCall(call) if matches!(&*call.func, Expr::Attribute(of) if matches!(&*of.value, Expr::Name(name) if is_left_out_list(&name.id))) => {
+                Some(LEFT_OUT)
+            }
             AnyNodeRef::StmtDelete(of) if runs_at_import(path) => of.targets.iter().find_map(|target| dynamic(target, names)),
             AnyNodeRef::ExprCall(call) if runs_at_import(path) => {
                 let full = names.full(&call.func);
-                let takes = full.contains("__dict__.") && matches!(last(&full), "pop" | "clear" | "update" | "__delitem__" | "__setitem__");
+                let takes = full.contains("__dict__.")
+                    && matches!(last(&full), "pop" | "clear" | "update" | "setdefault" | "__delitem__" | "__setitem__" | "__ior__");
                 let of_tests = matches!(full.as_str(), "delattr" | "setattr")
-                    && call.arguments.args.get(1).is_none_or(|name| names.text(name).is_none_or(|name| name.starts_with("test")));
+                    && call.arguments.args.get(1).is_none_or(|name| names.text(name).is_none_or(|name| decides(&name)));
                 let itself = full == "setattr" && call.arguments.args.first().is_some_and(|owner| names.full(owner).contains("__name__"));
                 if full == "exec" {
                     return facts.push(Fact::new(
@@ -78,11 +86,29 @@ pub(super) fn facts(file: &PythonFile<'_>, module: &Module) -> Vec<Fact> {
     facts
 }
 
+const LEFT_OUT: (&str, &str) = ("collect_ignore", "collect_ignore leaves files of tests out");
+
+fn is_left_out_list(name: &str) -> bool {
+    matches!(name, "collect_ignore" | "collect_ignore_glob")
+}
+
+/// Whether a name of a module decides what a runner does with it.
+fn decides(name: &str) -> bool {
+    name.starts_with("test") || is_left_out_list(name) || matches!(name, "pytestmark" | "__test__" | "load_tests" | "pytest_plugins")
+}
+
 fn assigned(target: &Expr, value: &Expr) -> Option<(&'static str, &'static str)> {
     match target {
-        Expr::Name(name) if matches!(name.id.as_str(), "collect_ignore" | "collect_ignore_glob") => {
+        Expr::Name(name) if is_left_out_list(&name.id) => {
             let is_nothing = matches!(value, Expr::List(list) if list.elts.is_empty());
-            (!is_nothing).then_some(("collect_ignore", "collect_ignore leaves files of tests out"))
+            (!is_nothing).then_some(LEFT_OUT)
+        }
+        Expr::Tuple(of) => of.elts.iter().find_map(|one| assigned(one, value)).filter(|(key, _)| *key == "collect_ignore"),
+        Expr::Attribute(of) if matches!(of.attr.as_str(), "__abstractmethods__" | "__init__" | "__new__" | "__getattribute__") => {
+            Some(("made", "what makes the objects of a class of tests is replaced"))
+        }
+        Expr::Subscript(of) if matches!(&*of.slice, Expr::StringLiteral(key) if !key.value.to_str().starts_with("test") && decides(key.value.to_str())) => {
+            Some(("globals", "a mark or a list by which tests are chosen is set behind its back"))
         }
         Expr::Name(name) if name.id == "__path__" => Some(("__path__", "the package of tests looks for its modules elsewhere")),
         Expr::Name(name)

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ruff_python_ast::{CmpOp, Expr, Stmt, StmtClassDef, StmtFunctionDef, UnaryOp};
+use ruff_python_ast::{AnyNodeRef, CmpOp, Expr, Stmt, StmtClassDef, StmtFunctionDef, UnaryOp};
 
 use super::assertions::key;
 use super::skips::asks_for_platform;
 use super::truths::{always, never};
 use crate::domain::TestNames;
 use crate::guard::python::place::last;
-use crate::guard::python::{Module, Names, statements};
+use crate::guard::python::{Module, Names, each, statements};
 
 /// A function, a class without its methods, or the module without either (no name).
 pub(super) struct Block<'a> {
@@ -78,7 +78,8 @@ pub(super) fn blocks<'a>(module: &'a Module, tests: &TestNames) -> Vec<Block<'a>
         kept.collect::<Vec<_>>().into_iter().rev().filter(|block| seen.insert(block.name.clone())).collect();
     last_of_each.reverse();
     for block in &mut last_of_each {
-        block.is_test &= !gone.contains(&block.name);
+        let is_taken = |name: &str| gone.contains(name);
+        block.is_test &= !is_taken(&block.name) && !block.name.match_indices('.').any(|(end, _)| is_taken(&block.name[..end]));
     }
     last_of_each
 }
@@ -231,7 +232,41 @@ fn runs_coroutines(module: &Module) -> bool {
 fn taken_away(module: &Module) -> BTreeSet<String> {
     let mut gone = BTreeSet::new();
     collect_taken(&module.body, "", module, &mut gone);
+    gone.extend(bound_after(module));
     gone
+}
+
+/// Functions and classes of a module whose names something else is bound to after them: by `except … as`, `match`, `:=`, or in a function by `global`.
+fn bound_after(module: &Module) -> BTreeSet<String> {
+    let mut defined: BTreeMap<String, u64> = BTreeMap::new();
+    for stmt in statements(&module.body) {
+        match stmt {
+            Stmt::FunctionDef(of) => drop(defined.insert(of.name.to_string(), module.line(&of.name))),
+            Stmt::ClassDef(of) => drop(defined.insert(of.name.to_string(), module.line(&of.name))),
+            _ => {}
+        }
+    }
+    let mut bound = BTreeSet::new();
+    each(&module.body, |path, node| {
+        let is_local = path.iter().any(|node| {
+            matches!(
+                node,
+                AnyNodeRef::StmtFunctionDef(_) | AnyNodeRef::StmtClassDef(_) | AnyNodeRef::ExprLambda(_) | AnyNodeRef::Comprehension(_)
+            )
+        });
+        let name = match node {
+            AnyNodeRef::ExprName(of) if !of.ctx.is_load() && !is_local => of.id.as_str(),
+            AnyNodeRef::ExceptHandlerExceptHandler(of) if !is_local => of.name.as_ref().map_or("", |name| name.as_str()),
+            AnyNodeRef::PatternMatchAs(of) if !is_local => of.name.as_ref().map_or("", |name| name.as_str()),
+            AnyNodeRef::PatternMatchStar(of) if !is_local => of.name.as_ref().map_or("", |name| name.as_str()),
+            AnyNodeRef::StmtGlobal(of) => return bound.extend(of.names.iter().map(|name| name.to_string())),
+            _ => return,
+        };
+        if defined.get(name).is_some_and(|line| *line < module.line(&node)) {
+            bound.insert(name.to_owned());
+        }
+    });
+    bound
 }
 
 fn collect_taken(body: &[Stmt], outer: &str, module: &Module, gone: &mut BTreeSet<String>) {
@@ -259,6 +294,7 @@ fn collect_taken(body: &[Stmt], outer: &str, module: &Module, gone: &mut BTreeSe
                 continue;
             }
             Stmt::ClassDef(of) => {
+                gone.remove(&format!("{outer}{}", of.name));
                 collect_taken(&of.body, &format!("{outer}{}.", of.name), module, gone);
                 continue;
             }

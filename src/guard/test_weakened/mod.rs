@@ -261,7 +261,7 @@ fn weaker(
     }
     if removed.len() > added.len() {
         let missing = removed.iter().filter(|assertion| !is_explained(assertion, &added, &has, gone)).count();
-        if moved::became_rows(old, new) {
+        if !has.is_empty() && moved::became_rows(old, new) {
             return Some((Severity::Flag, format!("{} asks in rows what it asked one after the other", shown(new))));
         }
         let severity = if missing > added.len() || missing > 0 && added.is_empty() { Severity::Refuse } else { Severity::Flag };
@@ -284,7 +284,10 @@ fn replaced(old: &Block<'_>, new: &Block<'_>, has: &[Assertion]) -> Option<Strin
     let set = |block: &Block<'_>| {
         let mut names = BTreeSet::new();
         for stmt in statements(block.body()) {
-            let Stmt::Assign(of) = stmt else { continue };
+            let Stmt::Assign(of) = stmt else {
+                names.extend(set_by_call(stmt));
+                continue;
+            };
             names.extend(
                 of.targets
                     .iter()
@@ -295,6 +298,21 @@ fn replaced(old: &Block<'_>, new: &Block<'_>, has: &[Assertion]) -> Option<Strin
     };
     let new_names: Vec<String> = set(new).difference(&set(old)).cloned().collect();
     new_names.into_iter().find(|name| has.iter().any(|assertion| assertion.called.contains(name)))
+}
+
+/// `patch.setattr(Cart, "total", …)`.
+fn set_by_call(stmt: &Stmt) -> Option<String> {
+    let Stmt::Expr(of) = stmt else { return None };
+    let ruff_python_ast::Expr::Call(call) = &*of.value else { return None };
+    let is_set = match &*call.func {
+        ruff_python_ast::Expr::Name(name) => name.id == "setattr",
+        ruff_python_ast::Expr::Attribute(of) => of.attr.as_str() == "setattr",
+        _ => false,
+    };
+    match call.arguments.args.get(1) {
+        Some(ruff_python_ast::Expr::StringLiteral(name)) if is_set => Some(name.value.to_str().to_owned()),
+        _ => None,
+    }
 }
 
 /// Whether what an assertion looked at is gone from the source, or still looked at by another one.

@@ -314,6 +314,13 @@ pub(super) fn hiding_decorator(old: &Block<'_>, new: &Block<'_>, module: &Module
     for decorator in new.decorators().iter().filter(|decorator| !known.contains(&key(&decorator.expression))) {
         let expr = if let Expr::Call(call) = &decorator.expression { &call.func } else { &decorator.expression };
         let full = module.names.full(expr);
+        if full.contains('?')
+            || full.starts_with("type")
+            || full.contains("__getattr")
+            || matches!(expr, Expr::Lambda(_) | Expr::Subscript(_))
+        {
+            return Some("something without a name".to_owned());
+        }
         let name = last(&full);
         if HARMLESS.contains(&name) {
             continue;

@@ -1,9 +1,10 @@
 //! How much an assertion asks: a bound, a choice or a rounded value accepts more answers than the value itself.
 
-use ruff_python_ast::{BoolOp, CmpOp, Expr, ExprCall, Number, UnaryOp};
+use ruff_python_ast::{AnyNodeRef, BoolOp, CmpOp, Expr, ExprCall, Number, UnaryOp};
 
+use super::locals::statement;
 use crate::guard::python::place::last;
-use crate::guard::python::{Names, is_constant};
+use crate::guard::python::{Names, each, is_constant, same};
 
 /// A difference that floats may have by themselves.
 const OF_FLOATS: f64 = 0.01;
@@ -26,7 +27,7 @@ pub(in crate::guard) fn is_loose(expr: &Expr, names: &Names) -> bool {
 
 fn compares_loosely(left: &Expr, op: CmpOp, right: &Expr, names: &Names) -> bool {
     match op {
-        CmpOp::Eq | CmpOp::Is => [left, right].into_iter().any(|side| is_view(side, names)),
+        CmpOp::Eq | CmpOp::Is => [left, right].into_iter().any(|side| is_view(side, names)) || holds(left, right) || holds(right, left),
         CmpOp::In => is_choice(right, names),
         CmpOp::Lt | CmpOp::LtE if is_distance(left, names) => number(right).is_none_or(|most| most > OF_FLOATS),
         CmpOp::NotEq | CmpOp::IsNot | CmpOp::NotIn | CmpOp::Lt | CmpOp::LtE | CmpOp::Gt | CmpOp::GtE => true,
@@ -49,21 +50,35 @@ fn is_choice(expr: &Expr, names: &Names) -> bool {
     }
 }
 
+/// Whether the call that one side makes is a part of the other side: `total() == int(total())`.
+fn holds(part: &Expr, whole: &Expr) -> bool {
+    let Expr::Call(part) = part else { return false };
+    let mut found = false;
+    each(&[statement(whole)], |_, node| {
+        found |= matches!(node, AnyNodeRef::ExprCall(call) if same(&Expr::Call(call.clone()), &Expr::Call(part.clone())));
+    });
+    found
+}
+
 /// Something that many values share: a length, a type, a rest, a rounded number, one side of a choice.
 fn is_view(expr: &Expr, names: &Names) -> bool {
     match expr {
         Expr::Compare(_) | Expr::If(_) => true,
         Expr::Attribute(of) => matches!(of.attr.as_str(), "__class__" | "__len__"),
         Expr::BinOp(of) => {
-            use ruff_python_ast::Operator::{BitAnd, FloorDiv, Mod, Mult};
+            use ruff_python_ast::Operator::{BitAnd, FloorDiv, Mod, Mult, Pow, Sub};
             let is_rest =
                 matches!(of.op, FloorDiv | Mod | BitAnd) && is_constant(&of.right) && !matches!(&*of.left, Expr::StringLiteral(_));
-            is_rest || of.op == Mult && [&of.left, &of.right].into_iter().any(|side| number(side) == Some(0.0))
+            let is_nothing = of.op == Sub && same(&of.left, &of.right) || of.op == Pow && number(&of.right) == Some(0.0);
+            is_rest || is_nothing || of.op == Mult && [&of.left, &of.right].into_iter().any(|side| number(side) == Some(0.0))
         }
-        Expr::Subscript(of) => matches!(&*of.value, Expr::Dict(_)) && matches!(&*of.slice, Expr::Compare(_)),
+        Expr::BoolOp(of) => of.op == BoolOp::And,
+        Expr::Subscript(of) => matches!(&*of.value, Expr::Dict(_) | Expr::Tuple(_) | Expr::List(_)),
+        Expr::Call(call) if call.func.is_lambda_expr() => true,
         Expr::Call(call) => match last(&names.full(&call.func)) {
             "len" | "type" | "bool" | "min" | "max" | "round" | "hash" | "id" | "isinstance" | "any" | "callable" | "hasattr" | "trunc"
-            | "floor" | "ceil" => true,
+            | "floor" | "ceil" | "next" => true,
+            "getattr" => call.arguments.args.len() > 2,
             "approx" => is_wide(call, &["abs", "rel"], 1),
             _ => false,
         },

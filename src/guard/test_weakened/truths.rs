@@ -24,9 +24,15 @@ pub(in crate::guard) fn always(expr: &Expr, names: &Names) -> bool {
         }
         Expr::BoolOp(of) => of.values.iter().all(|value| always(value, names)),
         Expr::UnaryOp(of) if of.op == UnaryOp::Not => never(&of.operand, names),
+        Expr::UnaryOp(of) if of.op == UnaryOp::Invert => of.operand.is_compare_expr(),
         Expr::Named(of) => always(&of.value, names),
+        Expr::If(of) if always(&of.test, names) => always(&of.body, names),
+        Expr::If(of) if never(&of.test, names) => always(&of.orelse, names),
         Expr::If(of) => always(&of.body, names) && always(&of.orelse, names),
-        Expr::Compare(of) if of.ops.len() == 1 => compared(&of.left, of.ops[0], &of.comparators[0], names),
+        Expr::Compare(of) => {
+            let sides = std::iter::once(&*of.left).chain(&of.comparators);
+            sides.zip(&of.ops).zip(&of.comparators).all(|((left, op), right)| compared(left, *op, right, names))
+        }
         Expr::Call(call) => {
             let args = &call.arguments.args;
             match (names.full(&call.func).as_str(), args.len()) {
@@ -190,6 +196,7 @@ pub(super) fn is_empty(expr: &Expr, names: &Names) -> bool {
         Expr::Dict(of) => of.items.is_empty(),
         Expr::StringLiteral(of) => of.value.to_str().is_empty(),
         Expr::ListComp(of) => of.generators.first().is_some_and(|first| is_empty(&first.iter, names)),
+        Expr::BoolOp(of) => of.values.iter().all(|value| is_empty(value, names)),
         Expr::Call(call) => match names.full(&call.func).as_str() {
             "list" | "tuple" | "set" | "dict" | "iter" | "frozenset" => {
                 call.arguments.is_empty() || call.arguments.args.first().is_some_and(|arg| is_empty(arg, names))

@@ -4,7 +4,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{BlobMode, ChangedFile, Kept, Reversal, is_collected_file};
+use crate::domain::{BlobMode, ChangedFile, Kept, Reversal};
 use crate::verify::passes_reversed;
 use crate::verify::proving::{RUNS, files_of, test_files};
 use crate::verify::restore::clean_room;
@@ -37,7 +37,7 @@ impl Bench<'_> {
             }
             let files = self.reversed_files(work, changed).await?;
             let is_sure = reversal.on_patch.len() >= RUNS;
-            let tree = if is_sure { with(&[], &files) } else { with(&judged_files(changed), &files) };
+            let tree = if is_sure { with(&[], &files) } else { with(&self.judged_files(changed), &files) };
             let Some(kept) = self.run_reversed(work, &tree, &files).await? else { return Ok(()) };
             if is_sure {
                 reversal.at_base = Some(kept);
@@ -57,7 +57,7 @@ impl Bench<'_> {
             note(work, "no check of a test could be reversed, to see that the tests can fail on the patch");
             return Ok(false);
         }
-        let Some(kept) = self.run_reversed(work, &with(&judged_files(changed), &files), &files).await? else { return Ok(false) };
+        let Some(kept) = self.run_reversed(work, &with(&self.judged_files(changed), &files), &files).await? else { return Ok(false) };
         work.checkpoint.judging.reversed = Some(Reversal { tests, on_patch: vec![kept], at_base: None });
         work.keep().await?;
         Ok(true)
@@ -76,15 +76,18 @@ impl Bench<'_> {
     async fn reversed_files(&self, work: &Work<'_>, changed: &[ChangedFile]) -> Result<Vec<File>, Stop> {
         let judgement = judged(work);
         let proving = &judgement.evidence.proving;
-        let own = test_files(changed);
+        let own = test_files(changed, self.tests);
         let base = &self.start.tree.entries;
         let paths = || base.keys().chain(changed.iter().map(|file| &file.path));
-        let of_proving = files_of(proving, paths()).unwrap_or_default();
+        let of_proving = files_of(proving, paths(), self.tests).unwrap_or_default();
         let fixed = judgement.comparison.as_ref().map(|comparison| comparison.fixed.clone()).unwrap_or_default();
-        let mut wanted = files_of(&fixed, paths()).unwrap_or_default();
+        let mut wanted = files_of(&fixed, paths(), self.tests).unwrap_or_default();
         wanted.extend(of_proving.iter().cloned());
-        let mut others =
-            base.keys().filter(|path| is_collected_file(path)).filter_map(|path| String::from_utf8(path.clone()).ok()).collect::<Vec<_>>();
+        let mut others = base
+            .keys()
+            .filter(|path| self.tests.is_collected_file(path))
+            .filter_map(|path| String::from_utf8(path.clone()).ok())
+            .collect::<Vec<_>>();
         others.sort_by_cached_key(|path| Sha256::digest(format!("{} {path}", work.run.0)));
         let speaking = wanted.len();
         wanted.extend(others.into_iter().take(FILES.saturating_sub(speaking)));
@@ -106,15 +109,15 @@ impl Bench<'_> {
         Ok(files)
     }
 
+    fn judged_files(&self, changed: &[ChangedFile]) -> Vec<ChangedFile> {
+        clean_room(changed, self.tests).judged
+    }
+
     async fn of_base(&self, path: &str) -> Result<Option<(BlobMode, Vec<u8>)>, Stop> {
         let Some(entry) = self.start.tree.entries.get(path.as_bytes()).filter(|entry| entry.size <= LARGEST) else { return Ok(None) };
         let content = self.start.mirror.blobs(&[&entry.blob]).await?.pop();
         Ok(content.map(|content| (entry.mode, content)))
     }
-}
-
-fn judged_files(changed: &[ChangedFile]) -> Vec<ChangedFile> {
-    clean_room(changed).judged
 }
 
 /// A tree with these files in the place of its own.

@@ -72,7 +72,7 @@ pub(super) struct Bench<'a> {
     pub(super) start: &'a Start,
     command: &'a TestCommand,
     own: Vec<ChangedFile>,
-    tests: &'a TestNames,
+    pub(super) tests: &'a TestNames,
 }
 
 impl Bench<'_> {

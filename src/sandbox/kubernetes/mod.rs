@@ -15,6 +15,7 @@ mod restricted;
 mod settings;
 mod trouble;
 mod walls;
+mod wire;
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{AttachParams, AttachedProcess, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{AttachParams, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::OnceCell;
 
@@ -39,6 +40,7 @@ use held::{Held, Kinds};
 use pod::{DOOR, Order, Owner, PART};
 use trouble::Told;
 use walls::{Lure, Places};
+use wire::Wire;
 
 const OUT_OF_MEMORY: &str = "processes inside were killed because the memory limit of the sandbox was reached";
 /// The first version of the server that gives pods users of their own unless it is told not to.
@@ -76,9 +78,9 @@ impl Kubernetes {
         let installation = self.installation().await.map_err(|told| told.at_the_start())?;
         let held = Held::new(self.kinds.clone(), order.name.clone());
         match self.run_and_prove(order, &installation, lure, began).await {
-            Ok((link, process, report)) => {
+            Ok((link, wire, report)) => {
                 let kinds = self.kinds.clone();
-                Ok(KubernetesSandbox { link, _process: process, held, kinds, name: order.name.clone(), report, lost: None })
+                Ok(KubernetesSandbox { link, wire, held, kinds, name: order.name.clone(), report, lost: None })
             }
             Err(error) => {
                 held.end().await;
@@ -93,9 +95,9 @@ impl Kubernetes {
         installation: &Owner,
         lure: Lure,
         began: Instant,
-    ) -> Result<(Link, AttachedProcess, ProbeReport), SandboxError> {
+    ) -> Result<(Link, Wire, ProbeReport), SandboxError> {
         let pod = self.run(order, installation).await.map_err(|told| told.at_the_start())?;
-        let (mut link, process) = self.speak(order).await.map_err(|told| told.at_the_start())?;
+        let (mut link, wire) = self.speak(order).await.map_err(|told| told.at_the_start())?;
         let places = self.places(&pod, order).await;
         let proved = async {
             let stood = walls::stand(&mut link, &lure, &places, self.settings.walls).await?;
@@ -105,7 +107,7 @@ impl Kubernetes {
         let (attempts, waited) = match proved.await {
             Ok(stood) => stood,
             Err(SandboxError::Lost(why)) => {
-                let told = self.kinds.why_lost(&order.name, &why, &link.last_words().await).await;
+                let told = self.kinds.why_lost(&order.name, &why, &[wire.said(), link.last_words().await]).await;
                 return Err(told.at_the_start());
             }
             Err(error) => return Err(error),
@@ -113,7 +115,7 @@ impl Kubernetes {
         let mut bounds = pod::bounds(&self.settings, order);
         bounds.push(format!("network policy: everything denied, in force within {} ms", waited.as_millis()));
         let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok((link, process, ProbeReport { attempts, bounds, elapsed_ms }))
+        Ok((link, wire, ProbeReport { attempts, bounds, elapsed_ms }))
     }
 
     /// What owns all sandboxes.
@@ -202,7 +204,7 @@ impl Kubernetes {
     }
 
     /// The one stream to the program inside.
-    async fn speak(&self, order: &Order) -> Result<(Link, AttachedProcess), Told> {
+    async fn speak(&self, order: &Order) -> Result<(Link, Wire), Told> {
         const ROOM: usize = 256 << 10;
         let params = AttachParams {
             container: Some(pod::CONTAINER.to_owned()),
@@ -212,11 +214,10 @@ impl Kubernetes {
             ..AttachParams::default()
         };
         let opened = self.kinds.pods.exec(&order.name, pod::command(&self.settings), &params).await;
-        let mut process = opened.map_err(|error| trouble::of_answer(&error))?;
-        match (process.stdout(), process.stdin(), process.stderr()) {
-            (Some(output), Some(input), Some(stderr)) => Ok((Link::new(output, input, stderr, self.settings.patience), process)),
-            _ => Err(Trouble::ExecCut.told("the exec came without its streams")),
-        }
+        let process = opened.map_err(|error| trouble::of_answer(&error))?;
+        let (wire, link) =
+            Wire::new(process, self.settings.patience).ok_or_else(|| Trouble::ExecCut.told("the exec came without its streams"))?;
+        Ok((link, wire))
     }
 
     /// What there is near a pod: the API server, its node, other sandboxes, name servers.
@@ -332,9 +333,10 @@ async fn confined(link: &mut Link) -> Result<(), SandboxError> {
 
 impl Kinds {
     /// Why the stream to the program inside ended, as the cluster tells it.
-    async fn why_lost(&self, name: &str, why: &str, last_words: &str) -> Told {
+    async fn why_lost(&self, name: &str, why: &str, last_words: &[String]) -> Told {
         const LATE: [u64; 4] = [0, 200, 500, 1_000];
-        let said = if last_words.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_words}") };
+        let words = [why].into_iter().chain(last_words.iter().map(String::as_str)).filter(|words| !words.is_empty());
+        let said = words.collect::<Vec<_>>().join("; ");
         let mut down = None;
         for pause in LATE {
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -359,7 +361,7 @@ impl Kinds {
 /// One pod with its policy and the stream to the program inside.
 struct KubernetesSandbox {
     link: Link,
-    _process: AttachedProcess,
+    wire: Wire,
     held: Held,
     kinds: Kinds,
     name: String,
@@ -374,7 +376,7 @@ impl KubernetesSandbox {
         if let Some(told) = &self.lost {
             return Err(told.later());
         }
-        let words = self.link.last_words().await;
+        let words = [self.wire.said(), self.link.last_words().await];
         let told = self.kinds.why_lost(&self.name, &why, &words).await;
         self.held.begin_to_end();
         Err(self.lost.insert(told).later())

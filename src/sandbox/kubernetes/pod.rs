@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::super::WORKSPACE;
 use super::settings::Settings;
+use crate::config::Medium;
 
 /// The home folder inside.
 const HOME: &str = "/home/agent";
@@ -130,7 +131,12 @@ pub(super) fn pod(order: &Order, owner: &Owner, settings: &Settings) -> Result<P
         "ephemeral-storage": settings.disk_bytes.to_string(),
     });
     let small = json!({ "cpu": "100m", "memory": "67108864", "ephemeral-storage": "67108864" });
-    let room = |name: &str, bytes: u64| json!({ "name": name, "emptyDir": { "sizeLimit": bytes.to_string() } });
+    let medium = match settings.medium {
+        Medium::Memory => "Memory",
+        Medium::Disk => "",
+    };
+    let room =
+        |name: &str, medium: &str, bytes: u64| json!({ "name": name, "emptyDir": { "medium": medium, "sizeLimit": bytes.to_string() } });
     let mut spec = json!({
         "activeDeadlineSeconds": settings.life.as_secs(),
         "automountServiceAccountToken": false,
@@ -178,10 +184,10 @@ pub(super) fn pod(order: &Order, owner: &Owner, settings: &Settings) -> Result<P
         "terminationGracePeriodSeconds": 1,
         "tolerations": tolerations(settings),
         "volumes": [
-            room("workspace", settings.workspace_bytes),
-            room("tmp", settings.tmp_bytes),
-            room("home", settings.tmp_bytes),
-            room("tools", 64 << 20),
+            room("workspace", medium, settings.workspace_bytes),
+            room("tmp", medium, settings.tmp_bytes),
+            room("home", medium, settings.tmp_bytes),
+            room("tools", "", 64 << 20),
         ],
     });
     if order.user_namespaces {
@@ -239,8 +245,8 @@ pub(super) fn bounds(settings: &Settings, order: &Order) -> Vec<String> {
         format!("cgroup of the pod: cpus {}", settings.cpus),
         format!("pod: disk {} bytes", settings.disk_bytes),
         format!(
-            "pod: workspace {} bytes, tmp and home {} bytes each, beyond which it is evicted",
-            settings.workspace_bytes, settings.tmp_bytes
+            "pod: workspace {} bytes, tmp and home {} bytes each, of {:?}",
+            settings.workspace_bytes, settings.tmp_bytes, settings.medium
         ),
         format!("pod: ends after {} s", settings.life.as_secs()),
         format!("rlimit: processes {}", settings.max_processes),

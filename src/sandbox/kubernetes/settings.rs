@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{PullPolicy, Sandbox, Toleration};
+use crate::config::{Medium, PullPolicy, Sandbox, Toleration};
 
 use super::super::local::complaint_about_variable;
 use super::super::{Patience, Target};
@@ -47,9 +47,11 @@ pub struct Settings {
     pub path: Vec<PathBuf>,
     /// Further environment variables.
     pub env: BTreeMap<String, String>,
-    /// The size of the workspace in bytes of disk.
+    /// What workspace, `/tmp` and home are made of.
+    pub medium: Medium,
+    /// The size of the workspace in bytes.
     pub workspace_bytes: u64,
-    /// The size of `/tmp` and of the home folder, each, in bytes of disk.
+    /// The size of `/tmp` and of the home folder, each, in bytes.
     pub tmp_bytes: u64,
     /// The disk of the whole pod in bytes.
     pub disk_bytes: u64,
@@ -94,7 +96,10 @@ impl Settings {
             return Err(complaints);
         }
         reachable.extend(cluster.probe.iter().map(|address| Target::new("tcp", address.to_string())));
-        let disk = sandbox.workspace_bytes.saturating_add(sandbox.tmp_bytes.saturating_mul(2)).saturating_add(SPARE);
+        let disk = match cluster.medium {
+            Medium::Memory => SPARE,
+            Medium::Disk => sandbox.workspace_bytes.saturating_add(sandbox.tmp_bytes.saturating_mul(2)).saturating_add(SPARE),
+        };
         Ok(Self {
             kubeconfig: cluster.kubeconfig,
             namespace: cluster.namespace,
@@ -112,6 +117,7 @@ impl Settings {
             user: cluster.user,
             path: sandbox.path.clone(),
             env: sandbox.env.clone(),
+            medium: cluster.medium,
             workspace_bytes: sandbox.workspace_bytes,
             tmp_bytes: sandbox.tmp_bytes,
             disk_bytes: cluster.disk_bytes.unwrap_or(disk),

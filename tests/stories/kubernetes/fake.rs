@@ -52,7 +52,7 @@ fn version() -> Value {
 }
 
 fn failure(code: u16, message: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": message, "reason": "Forbidden", "code": code })
+    json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": message, "reason": if code == 404 { "NotFound" } else { "Forbidden" }, "code": code })
 }
 
 fn merge(into: &mut Value, more: Value) {

@@ -83,7 +83,7 @@ async fn a_label_becomes_a_draft_pull_request_by_way_of_the_cluster() {
 /// The house of the main job, its sandboxes in the cluster.
 async fn house(world: &World) -> House {
     let settings = format!(
-        "[sandbox]\nkind = \"kubernetes\"\nmemory_bytes = 536870912\ncpus = 1.0\n[sandbox.kubernetes]\nnamespace = {:?}\n\
+        "[sandbox]\nkind = \"kubernetes\"\nmemory_bytes = 536870912\ncpus = 0.5\n[sandbox.kubernetes]\nnamespace = {:?}\n\
          image = \"docker.io/frognano/python:test\"\ntools_image = \"docker.io/frognano/tools:test\"\nallow_tags = true\npull_policy = \"Never\"\n\
          walls_seconds = 5\nbait_address = \"{}\"\n",
         world.namespace,

@@ -66,7 +66,7 @@ impl World {
             tmp_bytes: 16 * MIB,
             memory_bytes: 256 * MIB,
             max_processes: 96,
-            cpus: 0.5,
+            cpus: 0.3,
             env: [("MARK".to_owned(), "frognano".to_owned())].into(),
             ..Config::default()
         };
