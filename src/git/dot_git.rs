@@ -46,7 +46,7 @@ impl DotGit {
     ///
     /// # Errors
     /// When a file can't be read.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, GitError> {
+    pub fn piece(&mut self) -> Result<Option<Vec<u8>>, GitError> {
         let mut archive = Packing::with_room(0);
         let mut any = false;
         while let Some(path) = self.left.pop_front() {
@@ -170,7 +170,7 @@ mod tests {
         let (mirror, commit) = mirrors.fetch("origin", &remote, "HEAD", "main").await.unwrap();
         let branch = "frognano/issue-1-x";
         let mut dot_git = mirror.dot_git(&commit, branch, &scratch).await.unwrap();
-        while let Some(archive) = dot_git.next().unwrap() {
+        while let Some(archive) = dot_git.piece().unwrap() {
             assert!(archive.len() < 16 << 20, "a piece of {} bytes", archive.len());
             tar::Archive::new(archive.as_slice()).unpack(&inside).unwrap();
         }

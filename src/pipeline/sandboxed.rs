@@ -59,7 +59,7 @@ async fn fill(
     }
     let scratch = work.folder().await?.join("dot-git");
     let mut dot_git = mirror.dot_git(commit, branch, &scratch).await?;
-    while let Some(archive) = dot_git.next()? {
+    while let Some(archive) = dot_git.piece()? {
         sandbox.put(archive).await?;
     }
     Ok(())
