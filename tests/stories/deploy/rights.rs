@@ -7,7 +7,7 @@ use std::process::Command;
 use frognano_bot::app;
 use frognano_bot::config::File;
 use frognano_bot::domain::{Clock as _, Health, SystemClock};
-use frognano_bot::sandbox::{SandboxError, Sandboxes as _};
+use frognano_bot::sandbox::SandboxError;
 use serde_json::{Value, json};
 
 use super::calls::{Ear, reviews};
