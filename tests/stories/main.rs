@@ -21,6 +21,7 @@ mod github_app;
 mod guard;
 mod guard_cli;
 mod half_published;
+mod handover;
 mod hostile_bash;
 mod house;
 mod human_review;
