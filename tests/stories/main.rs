@@ -6,6 +6,7 @@ mod attempts;
 mod bad_input;
 mod by_address;
 mod commands;
+mod crash_matrix;
 mod crashes;
 mod databases;
 mod demo_forge;
