@@ -230,19 +230,19 @@ impl Scene {
         for worker in &self.workers {
             worker.thaw();
         }
-        let has_ended = stage == Stage::Done;
-        while !has_ended {
-            match self.workers[0].next().await {
-                Said::Ended => break,
-                Said::PutBack => {
-                    self.house.model.set_mood(Mood::Up);
-                    self.let_time_pass();
-                }
-            }
+        if stage != Stage::Done {
+            self.until_it_ends().await;
         }
         self.house.model.set_mood(Mood::Up);
         // The forge tells it once more, as forges do.
         self.tell().await;
+    }
+
+    async fn until_it_ends(&mut self) {
+        while self.workers[0].next().await == Said::PutBack {
+            self.house.model.set_mood(Mood::Up);
+            self.let_time_pass();
+        }
     }
 
     /// A job that was put back for a while is due.
