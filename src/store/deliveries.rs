@@ -54,15 +54,9 @@ impl Store {
         let asked = trigger.filter(|_| asks).map(|trigger| serde_json::to_string(trigger).unwrap_or_default());
         let id = ids.next();
         let mut transaction = self.pool.begin().await?;
-        let mut job = None;
-        if let Some(trigger) = trigger.filter(|_| asks) {
-            let id = ids.next();
-            let made = self.insert_job(&mut transaction, &NewJob { id: &id, trigger, origin: None }, now).await?;
-            job = made.then_some(id);
-        }
         let inserted = sqlx::query(
-            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor, job) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) on conflict (forge, delivery) do nothing",
+            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor) \
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (forge, delivery) do nothing",
         )
         .bind(&id)
         .bind(delivery.forge)
@@ -77,7 +71,6 @@ impl Store {
         .bind(asked)
         .bind(explained.repository.as_deref().map(plain))
         .bind(explained.actor.as_deref().map(plain))
-        .bind(&job)
         .execute(&mut *transaction)
         .await?;
         if inserted.rows_affected() == 0 {
@@ -89,13 +82,18 @@ impl Store {
             let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
             reviews::wake(&mut transaction, repo, number, now).await?;
         }
-        let intake = match (delivery.read, job) {
-            (_, Some(job)) => Intake::Job(job),
-            (Ok(event), None) if asks && trigger.is_some() => {
-                // It may as well say that the reason for the active job is gone.
-                let look_again = Event { verb: Verb::Recheck, note: None, command: None, ..event.clone() };
-                asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
-                Intake::Waiting
+        let intake = match (delivery.read, trigger.filter(|_| asks)) {
+            (Ok(event), Some(trigger)) => {
+                let job = ids.next();
+                if self.insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, now).await? {
+                    sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
+                    Intake::Job(job)
+                } else {
+                    // It may as well say that the reason for the active job is gone.
+                    let look_again = Event { verb: Verb::Recheck, note: None, command: None, ..event.clone() };
+                    asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
+                    Intake::Waiting
+                }
             }
             (Ok(event), None) if asks::is_ask(event) => {
                 asks::write(&mut transaction, event, &ids.next(), now).await?;
