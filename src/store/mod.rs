@@ -33,8 +33,6 @@ pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
 pub use standing::{KnownJob, Made};
 
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
-
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -83,8 +81,11 @@ impl Store {
     /// `postgres://user:password@host/name?sslmode=verify-full&sslrootcert=/path` (PostgreSQL 12 or newer). Services that open one PostgreSQL
     /// database at once bring its tables up to date one after the other.
     ///
+    /// Two versions work beside each other for the length of an upgrade: a migration only adds what the version before it need not know. One that
+    /// breaks this is named `NNNN_breaks_…`, and no older version opens the database after it.
+    ///
     /// # Errors
-    /// When the database can't be opened, or was written by a newer version of the service.
+    /// When the database can't be opened, or a newer version of the service made tables of it that this one can't use.
     pub async fn open(url: &str) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
         let is_shared = url.starts_with("postgres:") || url.starts_with("postgresql:");
@@ -103,7 +104,7 @@ impl Store {
             })
             .connect(&url)
             .await?;
-        MIGRATIONS.run(&pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
+        migrate(&pool).await?;
         Ok(Self { pool, is_shared, priorities: Arc::default() })
     }
 
@@ -172,6 +173,22 @@ impl Store {
     const fn one_each(&self) -> &'static str {
         if self.is_shared { " for update skip locked" } else { "" }
     }
+}
+
+/// Brings the tables up to date, those of the next version included.
+async fn migrate(pool: &AnyPool) -> Result<(), StoreError> {
+    let mut migrations = sqlx::migrate!("./migrations");
+    let newest = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
+    migrations.set_ignore_missing(true);
+    migrations.run(pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
+    let breaking = sqlx::query("select description from _sqlx_migrations where version > $1 and description like 'breaks %' limit 1")
+        .bind(newest)
+        .fetch_optional(pool)
+        .await?;
+    breaking.map_or(Ok(()), |row| {
+        let what: String = row.try_get("description")?;
+        Err(StoreError::Failed(format!("a newer version of the service made it its own ({what}): start that version, or one after it")))
+    })
 }
 
 /// What is read and written by one at a time; the numbers are the names of its locks.

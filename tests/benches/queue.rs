@@ -1,4 +1,4 @@
-//! The figures of the queue and of the door on this machine: `cargo bench --bench queue`. On PostgreSQL too where `FROGNANO_TEST_POSTGRES_URL` names
+//! The figures of the queue on this machine: `cargo bench --bench queue`. On PostgreSQL too where `FROGNANO_TEST_POSTGRES_URL` names
 //! an administrator (tests/postgres/up starts a server; FROGNANO_TEST_POSTGRES_FSYNC=on lets it sync as a real one does).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, dead_code, reason = "a bench may stop at once and say why")]
@@ -7,6 +7,8 @@
 mod databases;
 #[path = "../stories/house.rs"]
 mod house;
+#[path = "../stories/crash_matrix/parts.rs"]
+mod parts;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,17 +16,19 @@ use std::time::{Duration, Instant};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::demo::Kind;
-use frognano_bot::demo::forge::{Delivery, deliver};
+use frognano_bot::demo::forge::deliver;
 use frognano_bot::domain::{Event, RepoRef, SystemClock, Trigger, Verb};
 use frognano_bot::store::{NewDelivery, QueueLimits, Store, Which};
 
-use databases::Database;
+use databases::{Database, psql};
 use house::House;
+use parts::{Part, Process};
 
 const WORKERS: usize = 50;
 const CLAIMS: i64 = 1000;
-const SENDERS: usize = 16;
-const DELIVERIES: i64 = 4000;
+const IDLE: usize = 10;
+const LOOKED: Duration = Duration::from_secs(10);
+const STARTS: i64 = 10;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -32,10 +36,7 @@ fn main() {
         for database in Database::each() {
             claims(&database).await;
         }
-        door(None).await;
-        if let Some(database) = Database::postgres() {
-            door(Some(database)).await;
-        }
+        idle().await;
     });
 }
 
@@ -125,45 +126,38 @@ async fn claims(database: &Database) {
     store.close().await;
 }
 
-/// Verified deliveries a second, each written down before its 202.
-async fn door(database: Option<Database>) {
-    let kind = database.as_ref().map_or("SQLite", kind_of);
-    let house = House::new(Kind::GitHub).await;
-    let house = if let Some(database) = database { house.on(database) } else { house };
-    let service = house.service().await;
-    let issue = house.open_issue();
-    let delivery = Arc::new(house.label(issue)[0].clone());
-    let (next, times) = (Arc::new(AtomicI64::new(0)), Arc::new(Mutex::new(Vec::new())));
-    let began = Instant::now();
-    let senders = (0..SENDERS).map(|_| {
-        let (delivery, door, next, times) = (delivery.clone(), service.door.clone(), next.clone(), times.clone());
-        tokio::spawn(async move {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= DELIVERIES {
-                    return;
-                }
-                let began = Instant::now();
-                assert_eq!(deliver(&numbered(&delivery, number), &door).await.unwrap(), 202);
-                times.lock().unwrap().push(began.elapsed());
-            }
-        })
-    });
-    for sender in senders.collect::<Vec<_>>() {
-        sender.await.unwrap();
+/// What workers without work ask of a shared database, and how soon one of them begins with what another process stored.
+async fn idle() {
+    let Some(database) = Database::postgres() else { return };
+    let house = House::new(Kind::Gitea).await.on(database);
+    let web = Process::start(&house, Part::Web, None);
+    let workers = (0..IDLE).map(|number| Process::start(&house, Part::Worker(format!("data-{number}").leak()), None)).collect::<Vec<_>>();
+    let transactions = || {
+        let counted = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
+        psql(&house.database(), counted).parse::<f64>().unwrap()
+    };
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (before, began) = (transactions(), Instant::now());
+    tokio::time::sleep(LOOKED).await;
+    let each_second = (transactions() - before) / began.elapsed().as_secs_f64();
+    println!("PostgreSQL {IDLE} idle workers {each_second:.1} transactions a second, {:.1} each", each_second / IDLE as f64);
+    let mut waits = Vec::new();
+    for _ in 0..STARTS {
+        let issue = house.open_issue();
+        let label = house.label(issue);
+        let asked = house.forge().requests().len();
+        for delivery in &label {
+            assert_eq!(deliver(delivery, &web.door).await.unwrap(), 202);
+        }
+        let stored = Instant::now();
+        workers[0].until(|| house.forge().requests().len() > asked).await;
+        waits.push(stored.elapsed());
+        workers[0].until(|| house.said(issue).concat().contains("pull request")).await;
     }
-    let each_second = DELIVERIES as f64 / began.elapsed().as_secs_f64();
-    let mut times: Vec<Duration> = times.lock().unwrap().clone();
-    times.sort();
-    let p99 = times[times.len() * 99 / 100].as_secs_f64() * 1000.0;
+    waits.sort();
     println!(
-        "{kind:<10} deliveries verified, stored, 202, {SENDERS} senders {each_second:8.0} a second (goal 2000), p99 {p99:.1} ms (goal 50)"
+        "PostgreSQL a job that another process stored begins after {:?} (median), {:?} (longest), goal a second",
+        waits[waits.len() / 2],
+        waits[waits.len() - 1]
     );
-    service.end().await;
-}
-
-fn numbered(delivery: &Delivery, number: i64) -> Delivery {
-    let mut delivery = delivery.clone();
-    delivery.headers.iter_mut().filter(|(name, _)| name.ends_with("-Delivery")).for_each(|(_, id)| *id = format!("{id}-{number}"));
-    delivery
 }

@@ -85,7 +85,7 @@ pub async fn recovers(house: &House, moment: &str) {
 }
 
 /// The processes of this machine that have to do with the house's folder, or run inside a sandbox of ours.
-fn inside_of(house: &House) -> Vec<String> {
+pub fn inside_of(house: &House) -> Vec<String> {
     let folder = house.folder.path().display().to_string();
     let processes = std::fs::read_dir("/proc")
         .unwrap()

@@ -11,9 +11,9 @@ use frognano_bot::store::{Claimed, Intake, NewDelivery, Priority, QueueLimits, S
 use crate::databases::{Database, psql};
 
 /// A clock that shows what it is told; it may claim to be a machine's own.
-struct ClockOf {
-    shows: AtomicI64,
-    is_a_machines: bool,
+pub struct ClockOf {
+    pub shows: AtomicI64,
+    pub is_a_machines: bool,
 }
 
 impl Clock for ClockOf {
@@ -26,7 +26,7 @@ impl Clock for ClockOf {
     }
 }
 
-fn event(verb: Verb, number: i64, title: &str) -> Event {
+pub fn event(verb: Verb, number: i64, title: &str) -> Event {
     let repo = RepoRef { forge: "here".to_owned(), id: "7".to_owned(), path: "o/n".to_owned() };
     let trigger = Trigger { repo: repo.clone(), number, title: title.to_owned(), body: "b".to_owned(), url: String::new() };
     Event {
@@ -41,19 +41,19 @@ fn event(verb: Verb, number: i64, title: &str) -> Event {
     }
 }
 
-async fn take_in(store: &Store, id: &str, event: &Event, body: &str) -> Intake {
+pub async fn take_in(store: &Store, id: &str, event: &Event, body: &str) -> Intake {
     let delivery = NewDelivery { forge: "here", delivery: id, event: "issues", body, read: Ok(event) };
     store.take_in(&delivery, &SystemClock, &TimeIds).await.unwrap()
 }
 
-async fn fill(store: &Store, jobs: i64) {
+pub async fn fill(store: &Store, jobs: i64) {
     for number in 1..=jobs {
         let taken = take_in(store, &format!("d{number}"), &event(Verb::Start, number, "t"), "{}").await;
         assert!(matches!(taken, Intake::Job(_)), "{taken:?}");
     }
 }
 
-async fn claim(store: &Store, owner: &str, clock: &dyn Clock) -> Option<Claimed> {
+pub async fn claim(store: &Store, owner: &str, clock: &dyn Clock) -> Option<Claimed> {
     store.claim(&QueueLimits::default(), Which::Any, owner, 60_000, clock, &TimeIds).await.unwrap()
 }
 
@@ -187,7 +187,7 @@ async fn within(store: &Store, limits: &QueueLimits, clock: &dyn Clock) -> Optio
     store.claim(limits, Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap()
 }
 
-async fn end(store: &Store, claimed: &Claimed) {
+pub async fn end(store: &Store, claimed: &Claimed) {
     store.finish(claimed, &Outcome::Cancelled { by: "the story".to_owned() }, "{}", &SystemClock, &TimeIds).await.unwrap();
 }
 
