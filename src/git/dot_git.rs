@@ -30,8 +30,9 @@ impl Mirror {
     /// # Errors
     /// When git fails or the disk is full.
     pub async fn dot_git(&self, commit: &ObjectId, branch: &str, scratch: &Path) -> Result<DotGit, GitError> {
-        let mut made = DotGit { scratch: scratch.to_owned(), left: VecDeque::new() };
         let source = std::path::absolute(&self.folder).map_err(|error| failed(&self.folder, &error))?;
+        let scratch = &std::path::absolute(scratch).map_err(|error| failed(scratch, &error))?;
+        let mut made = DotGit { scratch: scratch.clone(), left: VecDeque::new() };
         remove(scratch);
         write_files(scratch, commit, branch).map_err(|error| failed(scratch, &error))?;
         copy_objects(&self.git, &source, commit, scratch).await?;
