@@ -252,9 +252,17 @@ async fn what_was_tested_before_the_mirror_was_lost_says_nothing_of_the_next_pat
     assert_eq!(service.step().await, Some(Ended::PutBack));
     std::fs::remove_dir_all(house.folder.path().join("data/mirrors")).unwrap();
     let bare = house.folder.path().join("tallybook.git");
-    let branch = format!("refs/heads/{}", house.branches()[0]);
-    assert!(std::process::Command::new("git").arg("-C").arg(&bare).args(["update-ref", "-d", &branch]).status().unwrap().success());
-    house.commit(|folder| std::fs::write(folder.join("news.txt"), "another base\n").unwrap());
+    let git = |args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        let ran =
+            command.arg("-C").arg(&bare).args(["-c", "user.name=ada", "-c", "user.email=ada@example.org"]).args(args).output().unwrap();
+        assert!(ran.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    };
+    git(&["update-ref", "-d", &format!("refs/heads/{}", house.branches()[0])]);
+    // Nothing of the branch's past is left, so that the commit the run started from can't be had again.
+    let another = git(&["commit-tree", "main^{tree}", "-m", "another base"]);
+    git(&["update-ref", "refs/heads/main", &another]);
     assert_eq!(house.later(&service).await.name(), "proposed");
     let checkpoint: serde_json::Value = serde_json::from_str(&service.jobs().await[0].checkpoint).unwrap();
     let stages = checkpoint["stage_ms"].as_array().unwrap().iter().map(|stage| stage[0].as_str().unwrap()).collect::<Vec<_>>();
