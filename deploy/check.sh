@@ -17,7 +17,7 @@ command -v kubectl >/dev/null 2>&1 || "$venv/bin/pip" install --quiet --disable-
 rendered=$(mktemp -d)
 made=()
 end() {
-  for namespace in "${made[@]}"; do kubectl delete namespace "$namespace" --wait=false >/dev/null || true; done
+  for namespace in "${made[@]}"; do kubectl delete namespace "$namespace" --timeout=60s >/dev/null || true; done
   rm -rf "$rendered"
 }
 trap end EXIT

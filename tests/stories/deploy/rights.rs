@@ -45,7 +45,7 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        kubectl(&["delete", "--wait=false", "-f", OBJECTS[0]]);
+        kubectl(&["delete", "--timeout=60s", "-f", OBJECTS[0]]);
     }
 }
 
