@@ -54,7 +54,7 @@ fn facts(module: &Module) -> Vec<Fact> {
             say(module.line(of), "case".to_owned())
         }
         AnyNodeRef::StmtFor(of) if known.is_literal(&of.iter) && returns_inside(&of.body) => say(module.line(of), key(module, &of.iter)),
-        AnyNodeRef::StmtAssign(of) if is_table(&of.value) => say(module.line(of), key(module, &of.value)),
+        AnyNodeRef::StmtAssign(of) if is_table(&of.value) => say(module.line(of), asked_for(module, &of.value)),
         AnyNodeRef::StmtAnnAssign(of) if of.value.as_deref().is_some_and(is_table) => say(module.line(of), key(module, &of.annotation)),
         AnyNodeRef::ParameterWithDefault(of) if of.default.as_deref().is_some_and(is_table) => {
             say(module.line(of), of.parameter.name.to_string())
@@ -66,6 +66,16 @@ fn facts(module: &Module) -> Vec<Fact> {
         _ => {}
     });
     facts
+}
+
+/// What a table has answers for: another answer for the same is no new special case.
+fn asked_for(module: &Module, table: &Expr) -> String {
+    match table {
+        Expr::Dict(of) => {
+            of.iter_keys().map(|asked| asked.map_or_else(|| "**".to_owned(), |asked| key(module, asked))).collect::<Vec<_>>().join("\n")
+        }
+        other => key(module, other),
+    }
 }
 
 fn key(module: &Module, expr: &Expr) -> String {

@@ -154,7 +154,7 @@ async fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     })
     .await;
     let refused = starting.await.unwrap();
-    assert!(matches!(&refused, Some(SandboxError::NotStarted(why)) if why.contains("within 300 ms")), "{refused:?}");
+    assert!(matches!(&refused, Some(SandboxError::NotStarted(why)) if why.contains("within 600 ms")), "{refused:?}");
     nothing_is_left("deaf", &seen).await;
 }
 
