@@ -16,6 +16,8 @@ pub(super) struct Shared {
     /// The attempt's folder in the run's folder: empty, or with a slash at its end.
     folder: String,
     waiting: Vec<Addition>,
+    /// So many of those that wait were given to the database, which did not answer: they are there or not.
+    unsure: usize,
 }
 
 /// A line of the journal with the names of the contents that it was the first to name.
@@ -27,7 +29,7 @@ struct Addition {
 
 impl Shared {
     pub(super) const fn new(files: RunFiles, folder: String) -> Self {
-        Self { files, folder, waiting: Vec::new() }
+        Self { files, folder, waiting: Vec::new(), unsure: 0 }
     }
 
     /// Adds a line that is on this disk with its contents, behind those that wait. A line that begins a journal forgets the one before.
@@ -43,6 +45,7 @@ impl Shared {
     }
 
     async fn add_what_waits(&mut self, on_disk: &Path) -> Result<(), StoreError> {
+        self.forget_what_is_there().await?;
         let mut addition = self.files.add().await?;
         for one in &self.waiting {
             if one.begins {
@@ -55,8 +58,23 @@ impl Shared {
             }
             addition.append(&format!("{}{JOURNAL}", self.folder), &one.line).await?;
         }
+        self.unsure = self.waiting.len();
         addition.commit().await?;
         self.waiting.clear();
+        self.unsure = 0;
+        Ok(())
+    }
+
+    /// Whether an addition without an answer was made can be told by the journal, whose lines are never twice the same.
+    async fn forget_what_is_there(&mut self) -> Result<(), StoreError> {
+        if self.unsure > 0 {
+            let journal = self.files.read(&format!("{}{JOURNAL}", self.folder)).await?;
+            let lines = self.waiting.iter().take(self.unsure).flat_map(|one| one.line.iter().copied()).collect::<Vec<_>>();
+            if journal.ends_with(&lines) {
+                self.waiting.drain(..self.unsure);
+            }
+            self.unsure = 0;
+        }
         Ok(())
     }
 }
@@ -81,4 +99,32 @@ pub(in crate::pipeline) async fn fetch(files: &RunFiles, folder: &str, on_disk: 
     let fetched = on_disk.join("kept/journal.fetched");
     tokio::fs::write(&fetched, journal).await.map_err(disk)?;
     tokio::fs::rename(&fetched, on_disk.join(JOURNAL)).await.map_err(disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::files_of_a_run;
+    use super::{Addition, BLOBS, JOURNAL, Shared};
+
+    #[tokio::test]
+    async fn what_the_database_took_without_an_answer_is_not_added_again() {
+        let disk = tempfile::tempdir().unwrap();
+        let files = files_of_a_run(disk.path()).await;
+        std::fs::create_dir_all(disk.path().join(BLOBS)).unwrap();
+        std::fs::write(disk.path().join(BLOBS).join("one"), "content").unwrap();
+        let line = |line: &str| line.as_bytes().to_vec();
+        let blobs = || vec!["one".to_owned()];
+        for was_made in [true, false] {
+            let mut shared = Shared::new(files.clone(), String::new());
+            shared.add(disk.path(), true, Vec::new(), line("begin\n")).await.unwrap();
+            if was_made {
+                shared.add(disk.path(), false, blobs(), line("first\n")).await.unwrap();
+            }
+            shared.waiting.push(Addition { begins: false, blobs: blobs(), line: line("first\n") });
+            shared.unsure = 1;
+            shared.add(disk.path(), false, Vec::new(), line("second\n")).await.unwrap();
+            assert_eq!(files.read(JOURNAL).await.unwrap(), b"begin\nfirst\nsecond\n", "was made: {was_made}");
+            assert_eq!(files.read(&format!("{BLOBS}/one")).await.unwrap(), b"content", "was made: {was_made}");
+        }
+    }
 }

@@ -211,7 +211,7 @@ impl crate::domain::Ids for Numbered {
 }
 
 /// The files of a leased run in a database of SQLite.
-async fn files_of_a_run(folder: &Path) -> RunFiles {
+pub(super) async fn files_of_a_run(folder: &Path) -> RunFiles {
     use crate::domain::{RepoRef, SystemClock, Trigger};
     use crate::store::{QueueLimits, Store, Which};
     let store = Store::open(&format!("sqlite://{}", folder.join("db.sqlite").display())).await.unwrap();
