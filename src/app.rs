@@ -1,5 +1,6 @@
 //! The only place that builds the concrete parts from the configuration and wires them.
 
+mod audit;
 pub mod doctor;
 mod door;
 mod forges;
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use audit::{KEY_FILE, signing_key, write_key};
 pub use door::{DoorOnly, build_door};
 pub use lock::DataLock;
 pub use settings::limits;
@@ -108,7 +110,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         }
     };
     let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
-    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    let key = Arc::new(signing_key(config).map_err(one)?);
+    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file)).with_clock(clock.clone());
+    audit::note_configuration(&store, config).await.map_err(one)?;
     parts.baselines = Some(store.clone());
     if store.is_shared() {
         parts.settings.kept = pipeline::KeepLimits::in_a_database();
@@ -125,6 +129,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
+        signing: audit::signing(config, key),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
     let door = door(config, inbound, &store, clock, ids, wake);
@@ -157,6 +162,7 @@ fn door(
         ids,
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
+        gate: web::Gate::new(web::Access::Loopback),
         operator_token: config.operator_token.clone(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Secrets are never in the file itself: they come from a file or an environment variable that it names. Nothing here can open a network.
 
+mod audit;
 mod check;
 mod cluster;
 mod forge;
@@ -17,6 +18,7 @@ use url::Url;
 
 use crate::domain::{Attribution, Proof};
 
+pub use audit::{AnchorRepository, Audit, KeepFor};
 pub use cluster::{Cluster, Medium, PullPolicy, Toleration};
 pub use forge::{DraftFallback, Forge, ForgeKind};
 pub use queue::{Priority, Queue};
@@ -35,6 +37,8 @@ pub struct Config {
     pub database_password: Option<SecretString>,
     /// The key of the operator's routes, where one is configured.
     pub operator_token: Option<SecretString>,
+    /// The key that the audit chain is signed with, where one is configured.
+    pub audit_key: Option<SecretString>,
 }
 
 /// One forge's secrets.
@@ -90,6 +94,9 @@ pub struct File {
     /// The judge.
     #[serde(default)]
     pub verify: Verify,
+    /// The audit chain.
+    #[serde(default)]
+    pub audit: Audit,
 }
 
 /// `[service]`
@@ -402,6 +409,7 @@ impl File {
             repositories: Repositories::default(),
             guard: Guard::default(),
             verify: Verify::default(),
+            audit: Audit::default(),
         }
     }
 

@@ -20,7 +20,7 @@
 //! Rooms, and who may import whom (a test in `tests/stories` reads the `use crate::` lines and fails on an arrow the wrong way):
 //!
 //! ```text
-//! domain <- config <- {forge, store, git, sandbox, model, tools} (never each other) <- {leaf, verify, guard, demo} <- publish
+//! domain <- config <- audit <- {forge, store, git, sandbox, model, tools} (never each other) <- {leaf, verify, guard, demo} <- publish
 //!        <- pipeline <- worker <- web <- app <- cli
 //! ```
 //!
@@ -32,6 +32,8 @@ pub mod tools;
 
 #[cfg(feature = "service")]
 pub mod app;
+#[cfg(feature = "service")]
+pub mod audit;
 #[cfg(feature = "service")]
 pub mod cli;
 #[cfg(feature = "service")]

@@ -3,6 +3,7 @@
 //! What must hold: a job that was claimed ends in exactly one outcome, written on the forge before it is written in the database; whatever is
 //! not an outcome puts the job back with all that is finished; a model's server that is down pauses the queue and fails nothing.
 
+mod anchor;
 mod asks;
 mod commands;
 mod conclude;
@@ -12,9 +13,11 @@ mod reap;
 mod reconcile;
 mod record;
 mod reviews;
+mod seal;
 mod stopping;
 mod undo;
 mod waiting;
+mod witnessed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{Cancel, Fault, Ids, Outcome, Refusal, Stage};
+use crate::domain::{Cancel, Fault, Ids, Outcome, Refusal, RunId, Stage};
 use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::report::Report;
@@ -32,8 +35,11 @@ use crate::publish::{Allowance, Place, StatusComment, text};
 use crate::store::{Claimed, QueueLimits, Store, StoreError, Which};
 
 use record::{JobEpisodes, JobRecord};
+use witnessed::Witnessed;
 
+pub use anchor::FileAnchor;
 pub use reconcile::Found;
+pub use seal::{Anchor, NoAnchor, Signing};
 
 /// So many hands work off what is asked: a forge that is slow does not hold up a word to stop on another.
 const ANSWERING: usize = 3;
@@ -59,6 +65,8 @@ pub struct Settings {
     pub comments_per_hour: i64,
     /// How much may run at once, over all workers.
     pub limits: QueueLimits,
+    /// How the end of the audit chain is signed.
+    pub signing: Signing,
 }
 
 /// Something that happened, for who watches (the progress bars of the command line).
@@ -182,6 +190,7 @@ impl Worker {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
         hands.spawn(self.clone().watch_reviews(stop.clone()));
+        hands.spawn(self.clone().seal_again_and_again(stop.clone()));
         hands.spawn(self.clone().prune_again_and_again(stop.clone()));
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
@@ -262,7 +271,7 @@ impl Worker {
     /// Ends a run that did not end by itself when it was told to stop; it is gone, and its sandbox with it.
     async fn end_from_outside(&self, claimed: &Claimed, asked: Cancel) -> Ended {
         let report = self.new_report(claimed);
-        let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else { return Ended::PutBack };
+        let Some(forge) = self.forge_of(&claimed.repo.forge, Some(&claimed.run)) else { return Ended::PutBack };
         let comments = self.comments();
         let place = place_of(forge.as_ref(), claimed, &comments);
         let mut status = StatusComment::new(place, &claimed.lease.job().0);
@@ -276,7 +285,7 @@ impl Worker {
 
     async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken, steps: &AtomicI64) -> Ended {
         let mut report = self.new_report(claimed);
-        let Some(forge) = self.forges.get(&claimed.repo.forge).cloned() else {
+        let Some(forge) = self.forge_of(&claimed.repo.forge, Some(&claimed.run)) else {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
             return self.conclude(claimed, None, Outcome::Abandoned { fault: Fault::ForgeFailed, detail }, report).await;
         };
@@ -343,6 +352,12 @@ impl Worker {
             },
             Err(stop) => self.put_back(claimed, &mut status, stop).await,
         }
+    }
+
+    /// A forge whose writes go into the audit chain, as those of a run where it is for one.
+    fn forge_of(&self, name: &str, run: Option<&RunId>) -> Option<Arc<dyn Forge>> {
+        let forge = self.forges.get(name)?.clone();
+        Some(Arc::new(Witnessed::new(forge, self.store.clone(), run.map(|run| run.0.clone()))))
     }
 
     /// What the bot took up with this job, in words.

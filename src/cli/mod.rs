@@ -3,6 +3,7 @@
 //! Results go to the standard output, everything else to the error output. Exit status: 0 done, 1 our fault, 2 usage or configuration;
 //! `fix` adds 3 (no patch) and 4 (refused), `check-patch` adds 4 (refused).
 
+mod audit;
 mod check_patch;
 mod demo;
 mod doctor;
@@ -41,6 +42,8 @@ enum Command {
     Queue(queue::Queue),
     /// Look into deliveries of webhooks.
     Webhook(webhook::Webhook),
+    /// Take a run out of the audit chain, check it, check the chain.
+    Audit(audit::Audit),
     /// Ask the rules about a patch, without running anything.
     CheckPatch(check_patch::CheckPatch),
 }
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
             Command::Fix(fix) => fix.run(asked_to_stop()).await,
             Command::Queue(queue) => queue.run().await,
             Command::Webhook(webhook) => webhook.run(),
+            Command::Audit(audit) => audit.run().await,
             Command::CheckPatch(check) => check.run().await,
         }
     })

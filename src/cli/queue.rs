@@ -33,7 +33,7 @@ enum Act {
     /// Begin nothing more; labels get their answer and their place, runs go on.
     Pause(Said),
     /// Begin jobs again.
-    Resume,
+    Resume(Said),
     /// Pause, and stop every run on every worker: their sandboxes end, and their issues are told.
     Kill(Said),
 }
@@ -73,7 +73,7 @@ impl Queue {
         let stopped = match &self.act {
             Act::Show => None,
             Act::Pause(said) => store.pause(&said.by, &said.why, &SystemClock).await.map(|()| None)?,
-            Act::Resume => store.resume().await.map(|_| None)?,
+            Act::Resume(said) => store.resume(&said.by).await.map(|_| None)?,
             Act::Kill(said) => Some(store.kill(&said.by, &said.why, &SystemClock).await?),
         };
         let (summary, paused) = (store.summary().await?, store.paused().await?);

@@ -33,11 +33,12 @@ impl Config {
         };
         let model_key = read(&file.model.key, "[model] key");
         let operator_token = read(&file.service.operator_token, "[service] operator_token");
+        let audit_key = read(&file.audit.key, "[audit] key");
         let database_password = read(&file.service.database_password, "[service] database_password");
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token })
+        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token, audit_key })
     }
 }
 

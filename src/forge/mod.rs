@@ -267,6 +267,20 @@ pub enum ForgeError {
     },
 }
 
+impl ForgeError {
+    /// The stable name of its kind.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not-found",
+            Self::Denied { .. } => "denied",
+            Self::Rejected { .. } => "rejected",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Unreadable { .. } => "unreadable",
+        }
+    }
+}
+
 fn not_here(what: String) -> ForgeError {
     ForgeError::Rejected { what, message: "this kind of forge is not asked for it".to_owned() }
 }

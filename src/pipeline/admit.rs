@@ -1,5 +1,8 @@
 //! Whether a job may start, and whether it is still wanted: the issue, the label and the actor's rights, read from the forge now.
 
+use serde_json::json;
+
+use crate::audit::Kind;
 use crate::domain::{Actor, Fault, Permission, Refusal, Round, Stage};
 use crate::publish::text;
 
@@ -42,6 +45,7 @@ pub(super) async fn admit(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<(), 
             refusal => refusal,
         }
     };
+    work.record.witness(Kind::Policy, json!({"admission": refusal.map_or("admitted", Refusal::name)})).await?;
     match refusal {
         Some(refusal) => Err(Stop::refused(refusal.name(), text::refusal(refusal, &by, &label))),
         None if repository.may_push => Ok(()),

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::audit::{self, Kind};
 use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, ObjectId, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
-use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Trajectory, With};
+use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Step, Trajectory, With};
 use crate::publish::{endings, text};
 use crate::sandbox::{Entry, Listing, Sandbox, SandboxError, WORKSPACE};
 use crate::store::AgentSummary;
@@ -155,7 +157,11 @@ impl AgentRun {
             Ok(keeper) => keeper,
             Err(stop) => return Ok(Err(stop)),
         };
-        let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, failed: None };
+        let attempt = work.attempt();
+        if let Err(stop) = self.witness(attempt, work.record).await {
+            return Ok(Err(stop));
+        }
+        let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, attempt, failed: None };
         let with = With {
             model: work.parts.model.as_ref(),
             sandbox,
@@ -180,6 +186,18 @@ impl AgentRun {
             }
             Err(error) => Ok(Err(stop_of(error))),
         }
+    }
+
+    /// Tells the audit chain where the agent begins, or behind which steps it goes on. (A step that was kept and not told is told here.)
+    async fn witness(&self, attempt: u32, record: &mut dyn Record) -> Result<(), Stop> {
+        if self.trajectory.steps.is_empty() {
+            return record.witness(Kind::Attempt, json!({"attempt": attempt, "begins": true})).await;
+        }
+        record.witness(Kind::Attempt, json!({"attempt": attempt, "goes_on_before": self.trajectory.steps.len()})).await?;
+        for step in &self.trajectory.steps {
+            record.witness(Kind::Turn, turn_of(attempt, step)).await?;
+        }
+        Ok(())
     }
 
     async fn keeper(&self, work: &Work<'_>, start: &Start, new: Vec<Entry>) -> Result<Keeper, Stop> {
@@ -349,12 +367,19 @@ fn tell_of_agent(work: &mut Work<'_>) {
     }
 }
 
+/// What the audit chain holds of a step.
+fn turn_of(attempt: u32, step: &Step) -> Value {
+    let answers = step.observations.iter().map(|done| (done.tool.as_str(), done.observation.as_str()));
+    audit::turn(attempt, step.step, &step.assistant, answers).unwrap_or_default()
+}
+
 /// Keeps every step.
 struct Saver<'a> {
     keeper: Keeper,
     folder: &'a Path,
     base: &'a Tree,
     record: &'a mut dyn Record,
+    attempt: u32,
     failed: Option<Stop>,
 }
 
@@ -372,6 +397,12 @@ impl Saver<'_> {
 impl Observer for Saver<'_> {
     async fn on_step(&mut self, trajectory: &Trajectory, sandbox: &mut dyn Sandbox) -> Result<(), SandboxError> {
         self.record.step(trajectory);
+        if let Some(step) = trajectory.steps.last()
+            && let Err(stop) = self.record.witness(Kind::Turn, turn_of(self.attempt, step)).await
+        {
+            self.failed = Some(stop);
+            return Err(SandboxError::Lost("the step could not be written into the audit chain".to_owned()));
+        }
         match self.keeper.step(trajectory, self.base, sandbox).await {
             Ok(()) => Ok(()),
             Err(NotKept::Sandbox(error)) => Err(error),

@@ -5,11 +5,13 @@
 
 use std::ops::ControlFlow;
 
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::audit::Kind;
 use crate::domain::{Outcome, TestRun};
 use crate::leaf::{self, Preset};
-use crate::publish::report::{AttemptTold, Report};
+use crate::publish::report::{AttemptTold, Report, Told};
 use crate::store::Tried;
 use crate::verify::Proof;
 
@@ -102,10 +104,23 @@ async fn one(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules) -> Result<
         behaviour: kept.tests_after.as_ref().and_then(|after| behaviour(after.as_ref().ok()?)),
         agent_ms: kept.agent.as_ref().map_or(0, |agent| agent.elapsed_ms),
     };
+    let facts = facts(number, tried.ended.as_ref(), &report, rules);
     kept.tried.push(tried);
     kept.forget_attempt();
+    work.record.witness(Kind::Attempt, facts).await?;
     work.keep().await?;
     Ok(ControlFlow::Continue(()))
+}
+
+/// What the audit chain holds of an attempt that has ended, or of the run's verdict.
+fn facts(number: u32, ended: Option<&Outcome>, report: &Report, rules: &Rules) -> Value {
+    let findings = report.findings.iter().map(|finding| json!({"rule": finding.rule, "severity": finding.severity}));
+    let counts = |told: &Option<Told>| told.as_ref().map(|told| json!([told.passed, told.failed, told.errors, told.skipped]));
+    json!({
+        "attempt": number, "of": rules.attempts, "outcome": ended.map_or("accepted", Outcome::name), "reason": ended.map(Outcome::reason),
+        "proof": report.proof, "patch": report.patch_sha256, "steps": report.steps, "findings": findings.collect::<Vec<_>>(),
+        "tests_before": counts(&report.tests.before), "tests_after": counts(&report.tests.after),
+    })
 }
 
 /// An attempt in which the agent made no step leaves no record.
@@ -153,7 +168,10 @@ async fn choose(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules) -> Resu
     };
     let (number, tried) = (at + 1, work.checkpoint.tried[at].clone());
     work.report = Report { attempts: told(&work.checkpoint.tried, at), ..report_of(&tried) };
-    put_patch_into_folder(work, u32::try_from(number).unwrap_or(u32::MAX)).await?;
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    put_patch_into_folder(work, number).await?;
+    let verdict = facts(number, tried.ended.as_ref(), &work.report, rules);
+    work.record.witness(Kind::Verdict, verdict).await?;
     match (tried.ended, tried.candidate) {
         (Some(outcome), _) => Err(Stop::Outcome(outcome)),
         (None, None) => Err(Stop::TryAgain(crate::domain::Fault::Internal, "the accepted attempt has no commit".to_owned())),

@@ -23,9 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::audit::Kind;
 use crate::domain::{Attribution, Clock, IssueText, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, branch_of};
 use crate::forge::Forge;
 use crate::git::{Mirror, Mirrors, Remote, Tree};
@@ -160,6 +162,14 @@ pub trait Record: Send + Sync {
     fn attempt(&mut self, _number: u32, _most: u32) {}
     /// The agent made a step.
     fn step(&mut self, trajectory: &Trajectory);
+    /// Writes an event of the run into the audit chain, where there is one.
+    async fn witness(&mut self, _kind: Kind, _facts: Value) -> Result<(), Stop> {
+        Ok(())
+    }
+    /// Keeps what an event is about to name by its digest.
+    async fn keep_record(&mut self, _kind: &str, _bytes: &[u8]) -> Result<(), Stop> {
+        Ok(())
+    }
 }
 
 /// One run of a job.
@@ -263,6 +273,7 @@ pub async fn greet(work: &mut Work<'_>, asked: &Asked<'_>) -> Result<Outcome, St
 /// [`Stop`]: an outcome other than a proposal, or the reason to put the job back.
 pub async fn propose(work: &mut Work<'_>, start: &Start) -> Result<Candidate, Stop> {
     let rules = judge::rules(work, start).await?;
+    rules.write_down(work, start).await?;
     judge::tests_before(work, start, &rules).await?;
     attempts::best(work, &attempts::Ground { base: start, head: None }, &rules).await
 }
@@ -321,6 +332,7 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     admit::goes_on(work, asked).await?;
     work.checkpoint.pushing = Some(candidate.commit.clone());
     work.keep().await?;
+    work.record.witness(Kind::ForgeWrite, json!({"to": {"write": "push", "commit": candidate.commit, "branch": branch}})).await?;
     let refused = publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
     admit::goes_on(work, asked).await?;
     let pull_request = publish::open(&to, work.checkpoint.opened, &title, &body).await?;

@@ -1,7 +1,9 @@
 //! A proved sandbox with a tree in it.
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::audit::{Digest, Kind};
 use crate::domain::ObjectId;
 use crate::git::{Mirror, Tree};
 use crate::sandbox::{ProbeReport, Sandbox};
@@ -20,6 +22,12 @@ pub(super) async fn with_tree(
     let name = format!("{}-{purpose}", work.run);
     let mut sandbox = work.parts.sandboxes.start_for(&name, &work.run.0, &work.issue_url).await?;
     work.report.sandbox = serde_json::to_value(Told { image: image(work), probed: sandbox.probe_report() }).ok();
+    let told = work.report.sandbox.clone().unwrap_or_default();
+    let facts = json!({"purpose": purpose, "image": told.get("image"), "proof": Digest::of(told.to_string().as_bytes())});
+    if let Err(stop) = work.record.witness(Kind::Sandbox, facts).await {
+        sandbox.close().await;
+        return Err(stop);
+    }
     let filled = fill(work, mirror, commit, branch, tree, sandbox.as_mut()).await;
     match filled {
         Ok(()) => Ok(sandbox),

@@ -4,9 +4,11 @@
 //! What must hold: the same act told twice is one row; a row whose worker died is taken up again; a later word on the same issue is not
 //! lost while an earlier one is worked on.
 
+use serde_json::json;
 use sqlx::Row as _;
 
-use super::{Alone, Store, StoreError, plain};
+use super::{Alone, Store, StoreError, plain, repository_name};
+use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Clock, Event, Ids, RepoRef, ReviewState, Verb};
 
 /// Something that is asked.
@@ -63,12 +65,23 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn end_ask(&self, ask: &Ask, answer: &str) -> Result<(), StoreError> {
-        sqlx::query("update asks set state = 'done', answer = $1, owner = null where id = $2 and told = $3")
+        let mut transaction = self.pool.begin().await?;
+        let ended = sqlx::query("update asks set state = 'done', answer = $1, owner = null where id = $2 and told = $3")
             .bind(plain(answer))
             .bind(&ask.id)
             .bind(ask.told)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await?;
+        if ended.rows_affected() == 1 {
+            let facts = json!({"verb": ask.event.verb.name(), "answer": Digest::of(answer.as_bytes())});
+            let note = Note::new(Kind::Answered, facts).about(repository_name(&ask.repo), Some(ask.issue));
+            let note = match &ask.event.actor {
+                Some(actor) => note.by_person(&ask.repo.forge, &actor.login),
+                None => note,
+            };
+            self.note(&mut transaction, &note).await?;
+        }
+        transaction.commit().await?;
         Ok(())
     }
 

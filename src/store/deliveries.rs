@@ -1,8 +1,11 @@
 //! The inbox: one row a verified delivery.
 
+use serde_json::json;
+
+use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Clock, Event, Explanation, Ids, Origin, RepoRef, Trigger, Verb};
 
-use super::{Store, StoreError, asks, plain, reviews};
+use super::{Store, StoreError, asks, plain, repository_name, reviews};
 use sqlx::Row as _;
 
 /// Stands in the place of the verb for a delivery that can't be read and so is ignored.
@@ -36,6 +39,18 @@ pub enum Intake {
     Asked,
     /// Nothing to do.
     Noted,
+}
+
+impl Intake {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Job(_) => "job",
+            Self::Waiting => "waiting",
+            Self::Repeated => "repeated",
+            Self::Asked => "asked",
+            Self::Noted => "noted",
+        }
+    }
 }
 
 impl Store {
@@ -110,6 +125,7 @@ impl Store {
             }
             _ => Intake::Noted,
         };
+        self.note(&mut transaction, &told(delivery, verb, &explained, &intake)).await?;
         transaction.commit().await?;
         Ok(intake)
     }
@@ -188,6 +204,26 @@ impl Store {
     }
 }
 
+/// What the audit chain holds of a delivery.
+fn told(delivery: &NewDelivery<'_>, verb: &str, explained: &Explanation, intake: &Intake) -> Note {
+    let facts = json!({
+        "forge": delivery.forge, "delivery": plain(delivery.delivery), "event": plain(delivery.event), "verb": verb,
+        "body": Digest::of(delivery.body.as_bytes()), "came_to": intake.name(),
+    });
+    let note = match intake {
+        Intake::Job(job) => Note::new(Kind::Delivery, facts).of_job(job),
+        _ => Note::new(Kind::Delivery, facts),
+    };
+    let note = match delivery.read.ok().and_then(|event| event.repository.as_ref()) {
+        Some(repo) => note.about(repository_name(repo), explained.issue),
+        None => note,
+    };
+    match explained.actor.as_deref().filter(|actor| !actor.is_empty()) {
+        Some(actor) => note.by_person(delivery.forge, actor),
+        None => note,
+    }
+}
+
 async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, repo: &RepoRef) -> Result<(), StoreError> {
     // Looked for first: the conflict alone would let deliveries of one repository wait for each other's disk.
     sqlx::query(
@@ -246,7 +282,18 @@ impl Store {
         .execute(&mut **transaction)
         .await;
         match inserted {
-            Ok(inserted) => Ok(inserted.rows_affected() == 1),
+            Ok(inserted) if inserted.rows_affected() == 1 => {
+                let asked = Digest::of(format!("{}\0{}", trigger.title, trigger.body).as_bytes());
+                let facts = json!({"issue_text": asked, "origin": new.origin.map(|origin| Digest::of(origin.key.as_bytes()))});
+                let note = Note::new(Kind::JobMade, facts).about(repository_name(&trigger.repo), Some(trigger.number)).of_job(new.id);
+                let note = match new.origin {
+                    Some(origin) => note.by_person(&trigger.repo.forge, &origin.by.login),
+                    None => note,
+                };
+                self.note(transaction, &note).await?;
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
             Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
             Err(error) => Err(error.into()),
         }

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sqlx::Row as _;
 
+use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
-use super::{Store, StoreError, plain, reviews, run_files};
+use super::{Store, StoreError, plain, repository_name, reviews, run_files};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +101,9 @@ pub struct AgentSummary {
 pub struct Lease {
     job: JobId,
     fence: i64,
+    run: RunId,
+    repository: String,
+    issue: i64,
 }
 
 impl Lease {
@@ -110,6 +115,12 @@ impl Lease {
 
     pub(super) const fn fence(&self) -> i64 {
         self.fence
+    }
+
+    /// An event of the run that holds this lease.
+    #[must_use]
+    pub fn note(&self, kind: Kind, facts: Value) -> Note {
+        Note::new(kind, facts).about(self.repository.clone(), Some(self.issue)).of_job(&self.job.0).of_run(&self.run.0)
     }
 }
 
@@ -179,8 +190,27 @@ impl Store {
     /// # Errors
     /// [`StoreError::LeaseLost`], or the database fails.
     pub async fn enter(&self, lease: &Lease, stage: Stage) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
         let query = sqlx::query("update jobs set stage = $1 where id = $2 and fence = $3 and state = 'running'").bind(stage.name());
-        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&mut *transaction).await?.rows_affected())?;
+        self.note(&mut transaction, &lease.note(Kind::Stage, json!({"stage": stage.name()}))).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Writes events of a leased run down.
+    ///
+    /// # Errors
+    /// [`StoreError::LeaseLost`], or the database fails; then nothing was written.
+    pub async fn witness_run(&self, lease: &Lease, notes: &[Note]) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let query = sqlx::query("update jobs set fence = fence where id = $1 and fence = $2 and state = 'running'");
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&mut *transaction).await?.rows_affected())?;
+        for note in notes {
+            self.note(&mut transaction, note).await?;
+        }
+        transaction.commit().await?;
+        Ok(())
     }
 
     /// Keeps what is finished.
@@ -198,18 +228,25 @@ impl Store {
     /// # Errors
     /// [`StoreError::EpisodeKnown`] when an earlier job answered this act.
     pub async fn name_episode(&self, lease: &Lease, episode: &str, requested_by: &str) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
         let result = sqlx::query("update jobs set episode = $1, requested_by = $2 where id = $3 and fence = $4 and state = 'running'")
             .bind(episode)
             .bind(plain(requested_by))
             .bind(&lease.job.0)
             .bind(lease.fence)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await;
         match result {
-            Ok(done) => fenced(lease, done.rows_affected()),
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
-            Err(error) => Err(error.into()),
+            Ok(done) => fenced(lease, done.rows_affected())?,
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => return Err(StoreError::EpisodeKnown),
+            Err(error) => return Err(error.into()),
         }
+        let note = lease.note(Kind::Asked, json!({"act": Digest::of(episode.as_bytes())}));
+        let forge = lease.repository.split('/').next().unwrap_or_default();
+        let name = format!("asked {} {episode}", lease.job);
+        self.note(&mut transaction, &note.by_person(forge, requested_by).once(name)).await?;
+        transaction.commit().await?;
+        Ok(())
     }
 
     /// The issue's words in the deliveries that wait for this job to end.
@@ -234,17 +271,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::LeaseLost`], or the database fails.
     pub async fn put_back(&self, lease: &Lease, stage: Stage, delay_ms: i64, counts: bool, clock: &dyn Clock) -> Result<(), StoreError> {
+        let not_before = self.lease_time(clock).await? + delay_ms;
+        let mut transaction = self.pool.begin().await?;
         let query = sqlx::query(
             "update jobs set state = 'queued', stage = $1, not_before_ms = $2, leases = leases - $3, lease_owner = null \
              where id = $4 and fence = $5 and state = 'running'",
         )
         .bind(stage.name())
-        .bind(self.lease_time(clock).await? + delay_ms)
+        .bind(not_before)
         .bind(i64::from(!counts));
-        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&self.pool).await?.rows_affected())
+        fenced(lease, query.bind(&lease.job.0).bind(lease.fence).execute(&mut *transaction).await?.rows_affected())?;
+        let facts = json!({"stage": stage.name(), "delay_ms": delay_ms, "counts": counts});
+        self.note(&mut transaction, &lease.note(Kind::JobPutBack, facts)).await?;
+        transaction.commit().await?;
+        Ok(())
     }
 
-    /// Writes the outcome. Deliveries that waited for this job to end get a job of their own in the same transaction.
+    /// Writes the outcome; `records` is what the run leaves for the audit. Deliveries that waited for this job to end get a job of their own in the same transaction.
     ///
     /// # Errors
     /// [`StoreError::LeaseLost`], or the database fails; then nothing was written.
@@ -253,6 +296,7 @@ impl Store {
         claimed: &Claimed,
         outcome: &Outcome,
         report: &str,
+        records: Value,
         clock: &dyn Clock,
         ids: &dyn Ids,
     ) -> Result<(), StoreError> {
@@ -281,6 +325,8 @@ impl Store {
         if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
             reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
         }
+        let facts = json!({"outcome": outcome.name(), "reason": outcome.reason(), "records": records});
+        self.note(&mut transaction, &lease.note(Kind::RunEnded, facts)).await?;
         run_files::forget(&mut transaction, &claimed.run.0).await?;
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
@@ -303,13 +349,21 @@ pub(super) fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         .map_err(|error| StoreError::Unreadable { row: format!("jobs.{job}.checkpoint"), why: error.to_string() })?;
     let origin = row.try_get::<Option<String>, _>("origin")?.map(|origin| serde_json::from_str(&origin)).transpose();
     let origin = origin.map_err(|error| StoreError::Unreadable { row: format!("jobs.{job}.origin"), why: error.to_string() })?;
+    let repo = RepoRef { forge: row.try_get("forge")?, id: row.try_get("repo_id")?, path: row.try_get("repo_path")? };
+    let run = RunId(row.try_get("run")?);
     Ok(Claimed {
-        lease: Lease { job: JobId(job), fence: row.try_get("fence")? },
-        run: RunId(row.try_get("run")?),
+        lease: Lease {
+            job: JobId(job),
+            fence: row.try_get("fence")?,
+            run: run.clone(),
+            repository: repository_name(&repo),
+            issue: row.try_get("issue")?,
+        },
+        run,
         leases: row.try_get("leases")?,
         taken_up: row.try_get::<Option<String>, _>("episode")?.is_some(),
         stage: row.try_get("stage")?,
-        repo: RepoRef { forge: row.try_get("forge")?, id: row.try_get("repo_id")?, path: row.try_get("repo_path")? },
+        repo,
         issue: row.try_get("issue")?,
         issue_url: row.try_get("issue_url")?,
         text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },

@@ -5,6 +5,7 @@
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
 mod asks;
+mod audit;
 mod baselines;
 mod deliveries;
 mod jobs;
@@ -21,9 +22,11 @@ use std::time::Duration;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
-use crate::domain::Clock;
+use crate::audit::Life;
+use crate::domain::{Clock, SystemClock};
 
 pub use asks::Ask;
+pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
@@ -66,12 +69,15 @@ impl From<sqlx::Error> for StoreError {
 }
 
 /// The database, opened and migrated.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Store {
     pool: AnyPool,
     /// Several machines may work on it: it is PostgreSQL.
     is_shared: bool,
     priorities: Arc<[Priority]>,
+    /// The time that stands on events.
+    clock: Arc<dyn Clock>,
+    life: Life,
 }
 
 impl Store {
@@ -104,8 +110,15 @@ impl Store {
             })
             .connect(&url)
             .await?;
-        migrate(&pool).await?;
-        Ok(Self { pool, is_shared, priorities: Arc::default() })
+        migrate(&pool, is_shared).await?;
+        Ok(Self { pool, is_shared, priorities: Arc::default(), clock: Arc::new(SystemClock), life: Life::begin() })
+    }
+
+    /// The same with another clock for what is written of events.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
     }
 
     /// The same with repositories whose jobs come earlier or later than those of others.
@@ -175,12 +188,21 @@ impl Store {
     }
 }
 
-/// Brings the tables up to date, those of the next version included.
-async fn migrate(pool: &AnyPool) -> Result<(), StoreError> {
-    let mut migrations = sqlx::migrate!("./migrations");
-    let newest = migrations.iter().map(|migration| migration.version).max().unwrap_or(0);
-    migrations.set_ignore_missing(true);
-    migrations.run(pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
+impl std::fmt::Debug for Store {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Store").field("is_shared", &self.is_shared).finish_non_exhaustive()
+    }
+}
+
+/// Brings the tables up to date, those of the next version included: what both databases read alike, then what only this one reads.
+async fn migrate(pool: &AnyPool, is_shared: bool) -> Result<(), StoreError> {
+    let own = if is_shared { sqlx::migrate!("./migrations/postgres") } else { sqlx::migrate!("./migrations/sqlite") };
+    let mut newest = 0;
+    for mut migrations in [sqlx::migrate!("./migrations"), own] {
+        newest = migrations.iter().map(|migration| migration.version).max().unwrap_or(0).max(newest);
+        migrations.set_ignore_missing(true);
+        migrations.run(pool).await.map_err(|error| StoreError::Failed(error.to_string()))?;
+    }
     let breaking = sqlx::query("select description from _sqlx_migrations where version > $1 and description like 'breaks %' limit 1")
         .bind(newest)
         .fetch_optional(pool)

@@ -3,10 +3,12 @@
 //! What must hold: a job is claimed by one worker; a flood of one repository holds up no other (each repository's jobs stand one behind the
 //! other, and beside those of the others); limits hold over all workers together; a job that must wait is never lost.
 
+use serde_json::json;
 use sqlx::Row as _;
 
 use super::lease::claimed;
 use super::{Alone, Claimed, Store, StoreError, plain};
+use crate::audit::{Digest, Kind, Note, Who};
 use crate::domain::{Cancel, Clock, Ids, RepoRef};
 
 /// How many runs there may be; 0: no limit.
@@ -150,10 +152,15 @@ impl Store {
             .bind(now - now.rem_euclid(DAY_MS))
             .fetch_optional(&mut *transaction)
             .await?;
+            let Some(row) = row else {
+                transaction.commit().await?;
+                continue;
+            };
+            let claimed = claimed(&row)?;
+            let facts = json!({"worker": Digest::of(owner.as_bytes()), "leases": claimed.leases, "was_at": claimed.stage});
+            self.note(&mut transaction, &claimed.lease.note(Kind::JobClaimed, facts)).await?;
             transaction.commit().await?;
-            if let Some(row) = row {
-                return claimed(&row).map(Some);
-            }
+            return Ok(Some(claimed));
         }
         Ok(None)
     }
@@ -179,6 +186,7 @@ impl Store {
     pub async fn pause(&self, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
         let mut transaction = self.pool.begin().await?;
         hold(&mut transaction, by, why, clock).await?;
+        self.note(&mut transaction, &operator(by, json!({"did": "pause", "why": Digest::of(why.as_bytes())}))).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -187,8 +195,12 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn resume(&self) -> Result<bool, StoreError> {
-        Ok(sqlx::query("delete from switches where name = 'pause'").execute(&self.pool).await?.rows_affected() == 1)
+    pub async fn resume(&self, by: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let was_held = sqlx::query("delete from switches where name = 'pause'").execute(&mut *transaction).await?.rows_affected() == 1;
+        self.note(&mut transaction, &operator(by, json!({"did": "resume", "was_held": was_held}))).await?;
+        transaction.commit().await?;
+        Ok(was_held)
     }
 
     /// Who holds the queue, if anybody does.
@@ -215,9 +227,15 @@ impl Store {
             .bind(text)
             .execute(&mut *transaction)
             .await?;
+        let facts = json!({"did": "kill", "why": Digest::of(why.as_bytes()), "asked": asked.rows_affected()});
+        self.note(&mut transaction, &operator(by, facts)).await?;
         transaction.commit().await?;
         Ok(asked.rows_affected())
     }
+}
+
+fn operator(by: &str, facts: serde_json::Value) -> Note {
+    Note::new(Kind::Operator, facts).by(Who::Operator(plain(by)))
 }
 
 async fn hold(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {

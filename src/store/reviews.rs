@@ -3,9 +3,11 @@
 //! What must hold: a pull request is watched from the transaction on in which its run ends as proposed, and until it is over; word of
 //! something new that comes during a look is not lost.
 
+use serde_json::json;
 use sqlx::Row as _;
 
-use super::{Store, StoreError, plain};
+use super::{Store, StoreError, plain, repository_name};
+use crate::audit::{Kind, Note};
 use crate::domain::{Clock, RepoRef};
 
 /// A pull request that is watched.
@@ -65,6 +67,8 @@ impl Store {
     /// When the database fails.
     pub async fn end_review(&self, found: &Watched, after_ms: i64, clock: &dyn Clock) -> Result<(), StoreError> {
         let now = clock.now_ms();
+        let mut transaction = self.pool.begin().await?;
+        self.note_review(&mut transaction, found).await?;
         sqlx::query(
             "update reviews set number = $1, head = $2, state = $3, approved_by = $4, approved_ms = $5, said = $6, looked_ms = $7, \
              due_ms = case when told = $8 then $9 else $10 end where forge = $11 and repo_id = $12 and run = $13",
@@ -82,9 +86,34 @@ impl Store {
         .bind(plain(&found.repo.forge))
         .bind(plain(&found.repo.id))
         .bind(plain(&found.run))
-        .execute(&self.pool)
+        .execute(&mut *transaction)
         .await?;
+        transaction.commit().await?;
         Ok(())
+    }
+
+    /// An event, where the look found something else than the one before.
+    async fn note_review(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, found: &Watched) -> Result<(), StoreError> {
+        let before = sqlx::query(
+            "update reviews set looked_ms = looked_ms where forge = $1 and repo_id = $2 and run = $3 returning head, state, approved_by",
+        )
+        .bind(&found.repo.forge)
+        .bind(&found.repo.id)
+        .bind(&found.run)
+        .fetch_optional(&mut **transaction)
+        .await?;
+        let Some(row) = before else { return Ok(()) };
+        let before: (Option<String>, String, Option<String>) = (row.try_get("head")?, row.try_get("state")?, row.try_get("approved_by")?);
+        if before == (found.head.clone(), found.state.clone(), found.approved_by.clone()) {
+            return Ok(());
+        }
+        let facts = json!({"pull_request": found.number, "head": found.head.as_deref().map(plain), "state": found.state});
+        let note = Note::new(Kind::Review, facts).about(repository_name(&found.repo), Some(found.issue)).of_run(&found.run);
+        let note = match &found.approved_by {
+            Some(login) => note.by_person(&found.repo.forge, login),
+            None => note,
+        };
+        self.note(transaction, &note).await
     }
 
     /// Makes every look due that a worker which is gone had taken up.

@@ -1,10 +1,12 @@
 //! What is known of issues and repositories across their jobs: for commands, for stopping, and for what a lost delivery would have brought.
 
+use serde_json::json;
 use sqlx::Row as _;
 
 use super::deliveries::NewJob;
 use super::lease::Checkpoint;
-use super::{Alone, Lease, Store, StoreError, plain, run_files};
+use super::{Alone, Lease, Store, StoreError, plain, repository_name, run_files};
+use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Cancel, Clock, Ids, IssueText, Origin, RepoRef, Trigger};
 
 /// A job as commands and reviews see it.
@@ -150,11 +152,22 @@ impl Store {
     /// When the database fails.
     pub async fn ask_cancel(&self, job: &str, cancel: &Cancel) -> Result<(), StoreError> {
         let text = serde_json::to_string(cancel).map_err(|error| StoreError::Failed(error.to_string()))?;
-        sqlx::query("update jobs set cancel_asked = $1 where id = $2 and state <> 'done' and cancel_asked is null")
-            .bind(text)
-            .bind(job)
-            .execute(&self.pool)
-            .await?;
+        let mut transaction = self.pool.begin().await?;
+        let asked = sqlx::query(
+            "update jobs set cancel_asked = $1 where id = $2 and state <> 'done' and cancel_asked is null returning run, forge, repo_id, issue",
+        )
+        .bind(text)
+        .bind(job)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        if let Some(row) = asked {
+            let (forge, repo_id): (String, String) = (row.try_get("forge")?, row.try_get("repo_id")?);
+            let facts = json!({"why": Digest::of(cancel.why.as_bytes()), "quiet": cancel.quiet});
+            let mut note = Note::new(Kind::CancelAsked, facts).about(format!("{forge}/{repo_id}"), row.try_get("issue")?).of_job(job);
+            note.run = row.try_get("run")?;
+            self.note(&mut transaction, &note).await?;
+        }
+        transaction.commit().await?;
         Ok(())
     }
 
@@ -206,6 +219,10 @@ impl Store {
         .await?;
         if ended.rows_affected() == 1 {
             run_files::forget(&mut transaction, job.run.as_deref().unwrap_or_default()).await?;
+            let facts = json!({"outcome": "cancelled", "reason": Digest::of(why.as_bytes())});
+            let mut note = Note::new(Kind::RunEnded, facts).about(repository_name(&job.repo), Some(job.issue)).of_job(&job.id);
+            note.run.clone_from(&job.run);
+            self.note(&mut transaction, &note).await?;
             self.take_over_waiting(&mut transaction, &job.repo, job.issue, now, ids).await?;
         }
         transaction.commit().await?;

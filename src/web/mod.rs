@@ -3,6 +3,7 @@
 //! What must hold: the forge is the configured entry of the path's name; a body is read with a cap and a deadline, verified over its bytes,
 //! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
 
+mod access;
 mod operator;
 mod serve;
 
@@ -24,6 +25,7 @@ use crate::domain::{Clock, Explanation, Ids};
 use crate::forge::{Headers, Inbound};
 use crate::store::{Intake, NewDelivery, Store};
 
+pub use access::{Access, Auditor, Gate, Operator, Role, Sees, Viewer};
 pub use serve::serve;
 
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
@@ -44,6 +46,8 @@ pub struct Door {
     pub wake: Arc<Notify>,
     /// The largest body, in bytes.
     pub max_body_bytes: usize,
+    /// Tells who looks at the pages.
+    pub gate: Gate,
     /// The key of the operator's routes; none: they are not there.
     pub operator_token: Option<SecretString>,
 }

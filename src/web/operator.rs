@@ -77,7 +77,7 @@ async fn act(State(door): State<Door>, Path(act): Path<String>, headers: HeaderM
     let by = if said.by.is_empty() { "an operator" } else { said.by.as_str() };
     let done = match act.as_str() {
         "pause" => door.store.pause(by, &said.why, door.clock.as_ref()).await,
-        "resume" => door.store.resume().await.map(|_| ()),
+        "resume" => door.store.resume(by).await.map(|_| ()),
         "kill" => door.store.kill(by, &said.why, door.clock.as_ref()).await.map(|_| ()),
         _ => return answer(StatusCode::NOT_FOUND, "there are pause, resume and kill"),
     };

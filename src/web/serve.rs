@@ -4,9 +4,12 @@
 //! connections that the rest of the service finds no open file left; what is being answered when the service stops is answered.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::extract::ConnectInfo;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -45,7 +48,9 @@ pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToke
                 (accept(&listener).await, place)
             } => (stream?, place),
         };
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes.clone()));
+        let (stream, peer) = stream;
+        let routes = routes.clone().layer(Extension(ConnectInfo(peer)));
+        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
         let served = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = served.await {
@@ -60,11 +65,11 @@ pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToke
 }
 
 /// The next connection. One that its peer gave up already is passed over; where the machine has no more to give, it is waited.
-async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let mut failures = 0;
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return Ok(stream),
+            Ok(connection) => return Ok(connection),
             Err(error) if is_the_peers(&error) => {}
             Err(error) if failures >= MOST_FAILURES => return Err(error),
             Err(error) => {

@@ -55,7 +55,7 @@ impl Worker {
     }
 
     async fn work_off(&self, ask: &Ask) -> Result<String, StoreError> {
-        let came = match self.forges.get(&ask.repo.forge) {
+        let came = match self.forge_of(&ask.repo.forge, None) {
             None => Ok("its forge is not in the configuration any more".to_owned()),
             Some(forge) => self.answer(forge.as_ref(), ask).await,
         };

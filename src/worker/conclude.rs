@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use serde_json::Value;
+
 use crate::domain::{Outcome, Refusal, Stage, branch_of};
 use crate::forge::{Forge, ForgeError};
 use crate::pipeline::Stop;
@@ -29,7 +31,14 @@ impl Worker {
             }
         }
         let text = self.write_report(claimed, &report).await;
-        match self.store.finish(claimed, &outcome, &text, self.parts.clock.as_ref(), self.ids.as_ref()).await {
+        let records = match self.keep_records(claimed, &text).await {
+            Ok(records) => records,
+            Err(error) => {
+                tracing::error!(%error, "what the run leaves for the audit could not be kept; the job is taken up again when its lease has run out");
+                return Ended::PutBack;
+            }
+        };
+        match self.store.finish(claimed, &outcome, &text, records, self.parts.clock.as_ref(), self.ids.as_ref()).await {
             Ok(()) => {}
             Err(StoreError::LeaseLost(_)) => return Ended::LeaseLost,
             Err(error) => {
@@ -38,6 +47,7 @@ impl Worker {
             }
         }
         tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
+        self.sign_the_end().await;
         self.parts.tidy(&claimed.repo, &claimed.run).await;
         self.wake.notify_one();
         self.progress.send(Progress::Ended { run: claimed.run.0.clone(), outcome: outcome.clone(), report: Box::new(report) }).ok();
@@ -49,7 +59,7 @@ impl Worker {
         let outcome = Outcome::Cancelled { by: reason.to_owned() };
         report.close(&outcome);
         let text = serde_json::to_string(&report).unwrap_or_default();
-        match self.store.finish(claimed, &outcome, &text, self.parts.clock.as_ref(), self.ids.as_ref()).await {
+        match self.store.finish(claimed, &outcome, &text, Value::Null, self.parts.clock.as_ref(), self.ids.as_ref()).await {
             Ok(()) => {
                 tracing::info!(reason, "nothing to do");
                 self.wake.notify_one();

@@ -3,14 +3,16 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::sync::broadcast;
 
+use crate::audit::{Kind, Note, Who};
 use crate::domain::{IssueText, Stage};
 use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
 use crate::pipeline::{Episodes, Record, Stop};
 use crate::publish::{StatusComment, text};
-use crate::store::{Checkpoint, Claimed, Lease, RunFiles, Store};
+use crate::store::{Checkpoint, Claimed, Lease, RunFiles, Store, StoreError};
 
 use super::Progress;
 
@@ -23,6 +25,8 @@ pub(super) struct JobRecord<'a, 'b> {
     attempt: Option<(u32, u32)>,
     progress: &'a broadcast::Sender<Progress>,
     steps: &'a AtomicI64,
+    /// Turns that the database did not take yet.
+    untold: Vec<Note>,
 }
 
 impl<'a, 'b> JobRecord<'a, 'b> {
@@ -34,7 +38,7 @@ impl<'a, 'b> JobRecord<'a, 'b> {
         progress: &'a broadcast::Sender<Progress>,
         steps: &'a AtomicI64,
     ) -> Self {
-        Self { store, claimed, status, taken_up, attempt: None, progress, steps }
+        Self { store, claimed, status, taken_up, attempt: None, progress, steps, untold: Vec::new() }
     }
 }
 
@@ -69,6 +73,25 @@ impl Record for JobRecord<'_, '_> {
 
     fn files(&self) -> Option<RunFiles> {
         self.store.is_shared().then(|| self.store.run_files(&self.claimed.lease))
+    }
+
+    /// Of a turn it is enough that it is told with the next event: a database that is away for a while does not end the run.
+    async fn witness(&mut self, kind: Kind, facts: Value) -> Result<(), Stop> {
+        let by = if kind == Kind::Turn { Who::Model } else { Who::Service };
+        self.untold.push(self.claimed.lease.note(kind, facts).by(by));
+        match self.store.witness_run(&self.claimed.lease, &self.untold).await {
+            Err(StoreError::Failed(why)) if kind == Kind::Turn => {
+                tracing::warn!(why, "a turn is told to the audit chain with the next one")
+            }
+            Err(error) => return Err(error.into()),
+            Ok(()) => self.untold.clear(),
+        }
+        Ok(())
+    }
+
+    async fn keep_record(&mut self, kind: &str, bytes: &[u8]) -> Result<(), Stop> {
+        self.store.keep_record(&self.claimed.run.0, kind, bytes).await?;
+        Ok(())
     }
 
     fn attempt(&mut self, number: u32, most: u32) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::branch_of;
+use crate::domain::{RunId, branch_of};
 use crate::forge::{Forge, Repository};
 use crate::publish::human_review::{self, CONTEXT, Rules, Standing};
 use crate::store::{KnownJob, StoreError, Watched};
@@ -35,7 +35,7 @@ impl Worker {
     pub async fn review_next(&self) -> Result<Option<String>, StoreError> {
         let clock = self.parts.clock.as_ref();
         let Some(mut watched) = self.store.next_review(LEASE_MS, clock).await? else { return Ok(None) };
-        let looked = match self.forges.get(&watched.repo.forge) {
+        let looked = match self.forge_of(&watched.repo.forge, Some(&RunId(watched.run.clone()))) {
             None => Ok(over(&mut watched)),
             Some(forge) => self.look_at(forge.as_ref(), &mut watched).await,
         };

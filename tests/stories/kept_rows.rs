@@ -53,7 +53,7 @@ async fn propose(store: &Store, repo: &RepoRef, number: i64, clock: &Shown) -> S
     let delivery = format!("d{number}");
     take_in(store, &delivery, &event(repo, number, Verb::Start, false), clock).await;
     let claimed = store.claim(&QueueLimits::default(), Which::Any, "worker", 60_000, clock, &TimeIds).await.unwrap().unwrap();
-    store.finish(&claimed, &Outcome::Proposed { url: "u".to_owned() }, "{}", clock, &TimeIds).await.unwrap();
+    store.finish(&claimed, &Outcome::Proposed { url: "u".to_owned() }, "{}", serde_json::Value::Null, clock, &TimeIds).await.unwrap();
     claimed.run.0
 }
 
@@ -178,9 +178,9 @@ async fn old_deliveries_go_in_steps_and_none_that_something_may_still_come_of() 
         }
         assert_eq!((steps, left().await), (vec![5, 3], ["queued", "running", "waiting", "young"].map(str::to_owned).to_vec()));
         let end = Outcome::Cancelled { by: "a story".to_owned() };
-        store.finish(&first, &end, "{}", &clock, &TimeIds).await.unwrap();
+        store.finish(&first, &end, "{}", serde_json::Value::Null, &clock, &TimeIds).await.unwrap();
         for _ in 0..2 {
-            store.finish(&claim().await, &end, "{}", &clock, &TimeIds).await.unwrap();
+            store.finish(&claim().await, &end, "{}", serde_json::Value::Null, &clock, &TimeIds).await.unwrap();
         }
         assert_eq!((store.prune_deliveries(1_000_001, 5).await.unwrap(), left().await), (3, vec!["young".to_owned()]));
         store.close().await;

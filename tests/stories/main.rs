@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
 mod attempts;
+mod audit;
 mod bad_input;
 mod by_address;
 mod commands;

@@ -71,7 +71,7 @@ async fn work(store: &Store, labels: &Labels, claimed: &Claimed, proposed: &mut 
     } else {
         quiet("label_absent")
     };
-    store.finish(claimed, &outcome, "{}", &SystemClock, &TimeIds).await.unwrap();
+    store.finish(claimed, &outcome, "{}", serde_json::Value::Null, &SystemClock, &TimeIds).await.unwrap();
 }
 
 async fn claim(store: &Store) -> Option<Claimed> {

@@ -98,8 +98,16 @@ async fn a_silent_workers_job_is_claimed_again_and_its_old_lease_writes_nothing(
         assert_eq!((second.issue, second.leases, &second.run), (first.issue, 2, &first.run));
         assert!(matches!(store.enter(&first.lease, Stage::Agent).await, Err(StoreError::LeaseLost(_))));
         assert!(matches!(store.heartbeat(&first.lease, 60_000, &clock).await, Err(StoreError::LeaseLost(_))));
-        store.finish(&second, &Outcome::Cancelled { by: "a\0b".to_owned() }, "{}", &clock, &TimeIds).await.unwrap();
-        assert!(store.finish(&first, &Outcome::Cancelled { by: "x".to_owned() }, "{}", &clock, &TimeIds).await.is_err());
+        store
+            .finish(&second, &Outcome::Cancelled { by: "a\0b".to_owned() }, "{}", serde_json::Value::Null, &clock, &TimeIds)
+            .await
+            .unwrap();
+        assert!(
+            store
+                .finish(&first, &Outcome::Cancelled { by: "x".to_owned() }, "{}", serde_json::Value::Null, &clock, &TimeIds)
+                .await
+                .is_err()
+        );
         store.close().await;
     }
 }
@@ -188,7 +196,10 @@ async fn within(store: &Store, limits: &QueueLimits, clock: &dyn Clock) -> Optio
 }
 
 pub async fn end(store: &Store, claimed: &Claimed) {
-    store.finish(claimed, &Outcome::Cancelled { by: "the story".to_owned() }, "{}", &SystemClock, &TimeIds).await.unwrap();
+    store
+        .finish(claimed, &Outcome::Cancelled { by: "the story".to_owned() }, "{}", serde_json::Value::Null, &SystemClock, &TimeIds)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -373,7 +384,7 @@ async fn no_claim_comes_between_holding_the_queue_and_stopping_what_runs() {
         let given = async |which| store.claim(&QueueLimits::default(), which, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap();
         assert!(given(Which::New).await.is_none(), "a run that goes as far as it can without a model is a run");
         assert!(given(Which::NewForAnAnswer).await.is_some(), "a label gets its answer all the same");
-        store.resume().await.unwrap();
+        store.resume("a story").await.unwrap();
         assert!(claim(&store, "worker", &SystemClock).await.is_some());
         store.close().await;
     }

@@ -7,13 +7,14 @@ use std::process::Command;
 use frognano_bot::config::{Config, File};
 
 /// Every room with the rooms that it may import (the picture in `lib.rs`).
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("domain", &[]),
     ("config", &["domain"]),
+    ("audit", &[]),
     ("tools", &[]),
     ("telemetry", &[]),
     ("forge", &["domain", "config"]),
-    ("store", &["domain", "config"]),
+    ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
     ("sandbox", &["domain", "config"]),
     ("model", &["domain", "config"]),

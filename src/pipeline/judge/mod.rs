@@ -10,7 +10,10 @@ mod room;
 
 use std::time::Duration;
 
-use crate::domain::{BlobMode, ChangedFile, Finding, Judging, Kept, ObjectId, Proof, Severity, Stage};
+use serde_json::json;
+
+use crate::audit::{Digest, Kind, canonical};
+use crate::domain::{BlobMode, ChangedFile, Fault, Finding, Judging, Kept, ObjectId, Proof, Severity, Stage};
 use crate::git::Tree;
 use crate::guard::{self, Base, GuardedPatch, Limits};
 use crate::leaf::Preset;
@@ -110,6 +113,24 @@ pub(super) async fn rules(work: &mut Work<'_>, start: &Start) -> Result<Rules, S
         test_time: limits.test_timeout,
         verify: VerifyRules { open_with: limits.open_with, ..settings.verify.clone() },
     })
+}
+
+impl Rules {
+    /// Writes down what holds for this run, so that it can be told later by which policy it was judged.
+    pub(super) async fn write_down(&self, work: &mut Work<'_>, start: &Start) -> Result<(), Stop> {
+        let settings = &work.parts.settings;
+        let policy = json!({
+            "version": env!("CARGO_PKG_VERSION"), "label": settings.label, "model": work.parts.model.name(), "preset": self.preset.in_words(),
+            "attempts": self.attempts, "attempts_for_proof": settings.attempts_for_proof, "seed": settings.seed,
+            "tests": work.report.tests.command, "test_seconds": self.test_time.as_secs(),
+            "guard": {"max_files": self.limits.max_files, "max_lines": self.limits.max_lines, "protected": self.limits.protected},
+            "open_with": self.verify.open_with.iter().map(|proof| proof.name()).collect::<Vec<_>>(), "hunks": self.verify.hunks,
+        });
+        let bytes = canonical(&policy).map_err(|error| Stop::TryAgain(Fault::Internal, error.to_string()))?;
+        work.record.keep_record("policy", &bytes).await?;
+        let facts = json!({"rules": {"record": Digest::of(&bytes), "kind": "policy"}, "base": start.base});
+        work.record.witness(Kind::Policy, facts).await
+    }
 }
 
 /// Asks the rules: the patch with what they flag, or all that they found where they refuse it.

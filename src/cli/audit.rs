@@ -1,0 +1,231 @@
+//! `frognano-bot audit`
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::app;
+use crate::audit::{Broken, Envelope, Export, Held, PublicKey, SigningKey};
+use crate::config::Config;
+use crate::store::ChainError;
+
+use super::{fault, print, say, usage};
+
+/// Take a run out of the audit chain as one file, and check such a file, or the chain itself.
+#[derive(Debug, Args)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Write a run's events, what they speak of and the signed end of the chain into one file.
+    Export(ExportOf),
+    /// Check such a file without the service; or, with --database, the whole chain.
+    ///
+    /// Exit status: 0 when it holds, 1 with the first row that does not, 2 for a file or key that can't be read.
+    Verify(Verify),
+    /// Show the public key that signatures are checked with; or make a new private one.
+    Key(Key),
+}
+
+#[derive(Debug, Args)]
+struct ExportOf {
+    /// The configuration file.
+    #[arg(long, default_value = "config/frognano.toml")]
+    config: PathBuf,
+    /// The run's id.
+    #[arg(long)]
+    run: String,
+    /// The file to write.
+    #[arg(long)]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Verify {
+    /// The file of an export.
+    #[arg(required_unless_present = "database", conflicts_with = "database")]
+    file: Option<PathBuf>,
+    /// Check the whole chain in the database of the configuration.
+    #[arg(long)]
+    database: bool,
+    /// The configuration file, for --database.
+    #[arg(long, default_value = "config/frognano.toml")]
+    config: PathBuf,
+    /// The public key that must have signed, as PEM: what `audit key` shows, from somebody you trust.
+    #[arg(long)]
+    key: Option<PathBuf>,
+    /// Signed ends that were kept outside of the database, for --database: the file that `anchor_file` names.
+    #[arg(long)]
+    anchor: Option<PathBuf>,
+    /// For machines.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Key {
+    /// The configuration file.
+    #[arg(long, default_value = "config/frognano.toml")]
+    config: PathBuf,
+    /// Make a new private key and write it here, for `[audit] key`.
+    #[arg(long)]
+    new: Option<PathBuf>,
+}
+
+impl Audit {
+    pub(super) async fn run(self) -> ExitCode {
+        let done = match self.act {
+            Act::Export(export) => export.run().await,
+            Act::Verify(verify) => verify.run().await,
+            Act::Key(key) => key.run(),
+        };
+        done.unwrap_or_else(|failed| failed)
+    }
+}
+
+impl ExportOf {
+    async fn run(&self) -> Result<ExitCode, ExitCode> {
+        let config = load(&self.config)?;
+        let key = app::signing_key(&config).map_err(|why| fault(&why))?;
+        let store = app::open_store(&config).await.map_err(|why| fault(&why))?;
+        let export = store.export(&self.run, &key).await;
+        store.close().await;
+        let export = export.map_err(|error| fault(&error.to_string()))?;
+        let Some(export) = export else {
+            return Err(usage(&[format!("--run {}: there is no run of this id in the audit chain", self.run)]));
+        };
+        let bytes = export.to_bytes().map_err(|error| fault(&error.to_string()))?;
+        std::fs::write(&self.out, &bytes).map_err(|error| fault(&format!("--out {}: {error}", self.out.display())))?;
+        let (rows, events) = (export.rows.len(), export.events().count());
+        say(&format!("{}: {events} events of the run in {rows} rows, signed with the key {}", self.out.display(), export.key.id()));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Verify {
+    async fn run(&self) -> Result<ExitCode, ExitCode> {
+        let key = self.key.as_deref().map(public_key).transpose()?;
+        match &self.file {
+            Some(file) => {
+                let bytes = std::fs::read(file).map_err(|error| usage(&[format!("{}: {error}", file.display())]))?;
+                Ok(match Export::verify(&bytes, key.as_ref()) {
+                    Ok((_, held)) => self.holds(&held, key.is_some()),
+                    Err(broken) => self.is_broken(&broken),
+                })
+            }
+            None => self.database(key).await,
+        }
+    }
+
+    fn holds(&self, held: &Held, key_is_given: bool) -> ExitCode {
+        if self.json {
+            print(&json!({"holds": true, "held": held}).to_string());
+            return ExitCode::SUCCESS;
+        }
+        let ended = held.outcome.as_ref().map_or_else(|| "it has not ended".to_owned(), |outcome| format!("it ended as {outcome}"));
+        print(&format!(
+            "holds: run {}, {ended}; {} events in {} rows, up to row {}",
+            held.run, held.events, held.rows, held.checkpoint.number
+        ));
+        print(&format!("signed with the key {}, at {} ms since 1970, in the log {}", held.key, held.checkpoint.at_ms, held.checkpoint.log));
+        if let Some(commit) = &held.commit {
+            print(&format!("its statement is about the commit {commit}"));
+        }
+        for erased in &held.erased {
+            print(&format!("erased since, as the chain says: {erased}"));
+        }
+        for note in &held.notes {
+            print(&format!("note: {note}"));
+        }
+        if !key_is_given {
+            print("the key is the one in the file itself: give --key FILE to know whose it is");
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn is_broken(&self, broken: &Broken) -> ExitCode {
+        if self.json {
+            print(&json!({"holds": false, "row": broken.row, "why": broken.why}).to_string());
+        } else {
+            print(&format!("broken: {broken}"));
+        }
+        ExitCode::from(1)
+    }
+
+    async fn database(&self, key: Option<PublicKey>) -> Result<ExitCode, ExitCode> {
+        let config = load(&self.config)?;
+        let key = match key {
+            Some(key) => key,
+            None => app::signing_key(&config).map_err(|why| fault(&why))?.public(),
+        };
+        let outside = self.anchor.as_deref().map(anchored).transpose()?.unwrap_or_default();
+        let store = app::open_store(&config).await.map_err(|why| fault(&why))?;
+        let bar = indicatif::ProgressBar::new(0).with_style(
+            indicatif::ProgressStyle::with_template("{pos} of {len} rows hold, {eta} left")
+                .unwrap_or_else(|_| indicatif::ProgressStyle::default_bar()),
+        );
+        let checked = store
+            .check_chain(Some(&key), &outside, |done, all| {
+                bar.set_length(u64::try_from(all).unwrap_or(0));
+                bar.set_position(u64::try_from(done).unwrap_or(0));
+            })
+            .await;
+        let state = store.chain_state().await;
+        store.close().await;
+        bar.finish_and_clear();
+        match (checked, state) {
+            (Ok(checked), Ok(state)) => {
+                if self.json {
+                    print(&json!({"holds": true, "rows": checked.number, "hash": checked.hash, "waiting": state.waiting}).to_string());
+                } else {
+                    print(&format!(
+                        "holds: {} rows, the last one {}; {} events wait for a row",
+                        checked.number, checked.hash, state.waiting
+                    ));
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            (Err(ChainError::Broken(broken)), _) => Ok(self.is_broken(&broken)),
+            (Err(ChainError::Store(error)), _) | (_, Err(error)) => Err(fault(&error.to_string())),
+        }
+    }
+}
+
+impl Key {
+    fn run(&self) -> Result<ExitCode, ExitCode> {
+        let key = match &self.new {
+            Some(file) => {
+                let text = SigningKey::generate().map_err(|why| fault(&why))?;
+                app::write_key(file, &text).map_err(|why| usage(&[format!("--new {why}")]))?;
+                say(&format!("{}: the private key; its public half:", file.display()));
+                SigningKey::read(&text).map_err(|why| fault(&why))?
+            }
+            None => app::signing_key(&load(&self.config)?).map_err(|why| fault(&why))?,
+        };
+        print(key.public().pem().trim_end());
+        say(&format!("its name in signatures is {}", key.public().id()));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn load(file: &Path) -> Result<Config, ExitCode> {
+    Config::load(file).map_err(|complaints| usage(&complaints))
+}
+
+fn public_key(file: &Path) -> Result<PublicKey, ExitCode> {
+    let text = std::fs::read_to_string(file).map_err(|error| usage(&[format!("--key {}: {error}", file.display())]))?;
+    PublicKey::parse(&text).ok_or_else(|| usage(&[format!("--key {}: is no Ed25519 public key, as PEM", file.display())]))
+}
+
+fn anchored(file: &Path) -> Result<Vec<Envelope>, ExitCode> {
+    let text = std::fs::read_to_string(file).map_err(|error| usage(&[format!("--anchor {}: {error}", file.display())]))?;
+    let envelope = |(at, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| usage(&[format!("--anchor {}: line {}: {error}", file.display(), at + 1)]))
+    };
+    text.lines().enumerate().map(envelope).collect()
+}

@@ -1,0 +1,415 @@
+//! The audit chain in the database (the rules of it are in [`crate::audit`]).
+//!
+//! What must hold: an event is written in the transaction that it tells about, beside all others; whoever seals puts those that are committed into
+//! the one order of the chain, under a lock that nobody holds while anything else is done. What was committed before another event was written
+//! stands before it. The database itself refuses to change or delete a row.
+
+mod exported;
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sqlx::{QueryBuilder, Row as _};
+
+use super::{Store, StoreError, plain};
+use crate::audit::{Broken, Checked, Checkpoint, Digest, Envelope, Link, Note, Person, PublicKey, SigningKey, Who, canonical};
+use crate::domain::RepoRef;
+
+/// So many events are put into the chain in one transaction.
+const BATCH: i64 = 1000;
+
+/// So many rows are read at once when the chain is checked.
+const PAGE: i64 = 5000;
+
+/// Why a check of the chain in the database ended without a yes.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainError {
+    /// The chain does not hold.
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for ChainError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// The state of the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainState {
+    /// Its name; empty while nothing was sealed.
+    pub log: String,
+    /// The number of its last row.
+    pub last: i64,
+    /// Events that are in no row yet.
+    pub waiting: i64,
+    /// The newest signed end: the number of its row, when it was signed, the name of the key.
+    pub signed: Option<(i64, i64, String)>,
+}
+
+/// What a repository is called in the chain.
+#[must_use]
+pub fn repository_name(repo: &RepoRef) -> String {
+    format!("{}/{}", repo.forge, repo.id)
+}
+
+impl Store {
+    /// Writes an event down in a transaction of its own.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn witness(&self, note: &Note) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        self.note(&mut transaction, note).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Writes an event down where a named value is not the one that it was the last time.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn note_change(&self, name: &str, value: &str, note: &Note) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let changed = sqlx::query(
+            "insert into audit_values (name, value) values ($1, $2) on conflict (name) do update set value = excluded.value \
+             where audit_values.value <> excluded.value",
+        )
+        .bind(name)
+        .bind(value)
+        .execute(&mut *transaction)
+        .await?;
+        if changed.rows_affected() == 1 {
+            self.note(&mut transaction, note).await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    /// Writes an event down in the transaction that it tells about.
+    pub(super) async fn note(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, note: &Note) -> Result<(), StoreError> {
+        let mut event = note.now(self.clock.now_ms(), &self.life);
+        if let Some((forge, login)) = &note.person {
+            event.who = Who::Person(self.pseudonym(transaction, forge, login).await?);
+        }
+        let text = canonical(&event).map_err(unwritable)?;
+        sqlx::query("insert into audit_events (once, run, event) values ($1, $2, $3) on conflict (once) do nothing")
+            .bind(&note.once)
+            .bind(note.run.as_deref().map(plain))
+            .bind(plain(&String::from_utf8_lossy(&text)))
+            .execute(&mut **transaction)
+            .await?;
+        Ok(())
+    }
+
+    /// The name of a person in the chain: random, and known to the database alone.
+    async fn pseudonym(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, forge: &str, login: &str) -> Result<String, StoreError> {
+        let (forge, login) = (plain(forge), plain(login));
+        let person = Person { forge: forge.clone(), login: login.clone(), salt: uuid::Uuid::new_v4().simple().to_string() };
+        // Written before anything is read, so that SQLite's one writer waits for its turn here.
+        sqlx::query(
+            "insert into people (pseudonym, forge, login, salt) select cast($1 as text), cast($2 as text), cast($3 as text), cast($4 as text) \
+             where not exists (select 1 from people where forge = $2 and login = $3) on conflict do nothing",
+        )
+        .bind(person.pseudonym())
+        .bind(&forge)
+        .bind(&login)
+        .bind(&person.salt)
+        .execute(&mut **transaction)
+        .await?;
+        let row = sqlx::query("select pseudonym from people where forge = $1 and login = $2")
+            .bind(&forge)
+            .bind(&login)
+            .fetch_one(&mut **transaction)
+            .await?;
+        Ok(row.try_get("pseudonym")?)
+    }
+
+    /// Puts everything that waits into the chain; how many rows were made.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn seal(&self) -> Result<i64, StoreError> {
+        let mut made = 0;
+        loop {
+            let batch = self.seal_a_batch().await?;
+            made += batch;
+            if batch < BATCH {
+                return Ok(made);
+            }
+        }
+    }
+
+    async fn seal_a_batch(&self) -> Result<i64, StoreError> {
+        let waiting: Option<i64> = sqlx::query("select arrival from audit_unsealed limit 1")
+            .fetch_optional(&self.pool)
+            .await?
+            .map(|row| row.try_get(0))
+            .transpose()?;
+        if waiting.is_none() {
+            return Ok(0);
+        }
+        let mut transaction = self.pool.begin().await?;
+        // The lock: whoever else seals waits here, and then sees what was sealed.
+        sqlx::query(
+            "insert into audit_log (one, name, seals) values (1, $1, 1) on conflict (one) do update set seals = audit_log.seals + 1",
+        )
+        .bind(uuid::Uuid::new_v4().simple().to_string())
+        .execute(&mut *transaction)
+        .await?;
+        let rows = sqlx::query(
+            "select e.arrival, e.run, e.event from audit_unsealed u join audit_events e on e.arrival = u.arrival order by e.arrival limit $1",
+        )
+        .bind(BATCH)
+        .fetch_all(&mut *transaction)
+        .await?;
+        let head =
+            sqlx::query("select number, hash from audit_chain order by number desc limit 1").fetch_optional(&mut *transaction).await?;
+        let mut last = match head {
+            Some(row) => Checked { number: row.try_get("number")?, hash: digest(&row, "hash")? },
+            None => Checked::START,
+        };
+        let mut of_runs = HashMap::<String, i64>::new();
+        let mut chain = Vec::new();
+        for row in &rows {
+            let run: Option<String> = row.try_get("run")?;
+            let nth = match &run {
+                Some(run) => Some(self.next_of_run(&mut transaction, &mut of_runs, run).await?),
+                None => None,
+            };
+            let event = Digest::of(row.try_get::<String, _>("event")?.as_bytes());
+            let sealed = Link { number: last.number + 1, event, run, nth, previous: last.hash }.seal().map_err(unwritable)?;
+            last = Checked { number: sealed.link.number, hash: sealed.hash };
+            chain.push((row.try_get::<i64, _>("arrival")?, sealed));
+        }
+        for part in chain.chunks(100) {
+            let mut insert = QueryBuilder::<sqlx::Any>::new("insert into audit_chain (number, arrival, run, nth, event, previous, hash) ");
+            insert.push_values(part, |mut row, (arrival, sealed)| {
+                let link = &sealed.link;
+                row.push_bind(link.number).push_bind(*arrival).push_bind(link.run.clone()).push_bind(link.nth);
+                row.push_bind(link.event.to_string()).push_bind(link.previous.to_string()).push_bind(sealed.hash.to_string());
+            });
+            insert.build().execute(&mut *transaction).await?;
+            let mut done = QueryBuilder::<sqlx::Any>::new("delete from audit_unsealed where arrival in (");
+            let mut list = done.separated(", ");
+            for (arrival, _) in part {
+                list.push_bind(*arrival);
+            }
+            done.push(")");
+            done.build().execute(&mut *transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(i64::try_from(rows.len()).unwrap_or(i64::MAX))
+    }
+
+    async fn next_of_run(
+        &self,
+        transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+        of_runs: &mut HashMap<String, i64>,
+        run: &str,
+    ) -> Result<i64, StoreError> {
+        let before = match of_runs.get(run) {
+            Some(nth) => *nth,
+            None => sqlx::query("select coalesce(max(nth), 0) as nth from audit_chain where run = $1")
+                .bind(run)
+                .fetch_one(&mut **transaction)
+                .await?
+                .try_get("nth")?,
+        };
+        of_runs.insert(run.to_owned(), before + 1);
+        Ok(before + 1)
+    }
+
+    /// Seals what waits and signs the end of the chain, unless that was done at this row; none while the chain is empty.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn sign_the_end(&self, key: &SigningKey) -> Result<Option<Envelope>, StoreError> {
+        self.seal().await?;
+        let row = sqlx::query("select l.name, c.number, c.hash from audit_log l, audit_chain c order by c.number desc limit 1")
+            .fetch_optional(&self.pool)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let checkpoint = Checkpoint {
+            log: row.try_get("name")?,
+            number: row.try_get("number")?,
+            hash: digest(&row, "hash")?,
+            at_ms: self.clock.now_ms(),
+        };
+        let envelope = checkpoint.sign(key).map_err(unwritable)?;
+        let text = serde_json::to_string(&envelope).map_err(unwritable)?;
+        sqlx::query(
+            "insert into audit_checkpoints (number, at_ms, keyid, envelope) values ($1, $2, $3, $4) on conflict (number, keyid) do nothing",
+        )
+        .bind(checkpoint.number)
+        .bind(checkpoint.at_ms)
+        .bind(key.public().id())
+        .bind(text)
+        .execute(&self.pool)
+        .await?;
+        self.signed_end(checkpoint.number, &key.public()).await.map(|signed| Some(signed.unwrap_or(envelope)))
+    }
+
+    /// The signed end at a row, by a key.
+    async fn signed_end(&self, number: i64, key: &PublicKey) -> Result<Option<Envelope>, StoreError> {
+        let row = sqlx::query("select envelope from audit_checkpoints where number = $1 and keyid = $2")
+            .bind(number)
+            .bind(key.id())
+            .fetch_optional(&self.pool)
+            .await?;
+        row.map(|row| envelope(&row)).transpose()
+    }
+
+    /// How the chain stands.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn chain_state(&self) -> Result<ChainState, StoreError> {
+        let log = sqlx::query("select name from audit_log").fetch_optional(&self.pool).await?;
+        let last = sqlx::query("select coalesce(max(number), 0) as last from audit_chain").fetch_one(&self.pool).await?;
+        let waiting = sqlx::query("select count(*) as waiting from audit_unsealed").fetch_one(&self.pool).await?;
+        let signed = sqlx::query("select number, at_ms, keyid from audit_checkpoints order by number desc limit 1")
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(ChainState {
+            log: log.map(|row| row.try_get("name")).transpose()?.unwrap_or_default(),
+            last: last.try_get("last")?,
+            waiting: waiting.try_get("waiting")?,
+            signed: signed.map(|row| Ok::<_, StoreError>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).transpose()?,
+        })
+    }
+
+    /// Checks the whole chain: every row, every event, every signed end (`outside` too: those that were kept elsewhere). `progress` is told how many
+    /// rows of how many hold.
+    ///
+    /// # Errors
+    /// The first row that does not hold; or the database fails.
+    pub async fn check_chain(
+        &self,
+        key: Option<&PublicKey>,
+        outside: &[Envelope],
+        mut progress: impl FnMut(i64, i64) + Send,
+    ) -> Result<Checked, ChainError> {
+        let state = self.chain_state().await?;
+        let mut signed = self.signed_ends(key, outside).await?;
+        let mut checked = Checked::START;
+        while checked.number < state.last {
+            let rows = sqlx::query(
+                "select c.number, c.arrival, c.run, c.nth, c.event, c.previous, c.hash, e.event as text, e.run as of_run from audit_chain c \
+                 left join audit_events e on e.arrival = c.arrival where c.number > $1 order by c.number limit $2",
+            )
+            .bind(checked.number)
+            .bind(PAGE)
+            .fetch_all(&self.pool)
+            .await?;
+            if rows.is_empty() {
+                break;
+            }
+            for row in &rows {
+                let (link, hash) = link(row)?;
+                let at = link.number;
+                let Some(text) = row.try_get::<Option<String>, _>("text")? else {
+                    return Err(Broken::at(at, "its event is missing").into());
+                };
+                if Digest::of(text.as_bytes()) != link.event || row.try_get::<Option<String>, _>("of_run")? != link.run {
+                    return Err(Broken::at(at, "its event was changed: its hash is another").into());
+                }
+                checked.next(&crate::audit::Row { link, hash })?;
+                while signed.last().is_some_and(|(number, _)| *number == checked.number) {
+                    if signed.pop().is_some_and(|(_, hash)| hash != checked.hash) {
+                        return Err(
+                            Broken::at(at, "a checkpoint was signed over another row: this one, or one before it, was made anew").into()
+                        );
+                    }
+                }
+            }
+            progress(checked.number, state.last);
+        }
+        if let Some((number, _)) = signed.last() {
+            return Err(Broken::at(checked.number + 1, format!("is missing: a checkpoint was signed at row {number}")).into());
+        }
+        self.nothing_is_left_out(state.last).await?;
+        Ok(checked)
+    }
+
+    /// The rows at which the end was signed, the first of them last.
+    async fn signed_ends(&self, key: Option<&PublicKey>, outside: &[Envelope]) -> Result<Vec<(i64, Digest)>, ChainError> {
+        let Some(key) = key else { return Ok(Vec::new()) };
+        let rows = sqlx::query("select envelope from audit_checkpoints where keyid = $1").bind(key.id()).fetch_all(&self.pool).await?;
+        let inside = rows.iter().map(envelope).collect::<Result<Vec<_>, _>>()?;
+        let mut signed = Vec::new();
+        for envelope in inside.iter().chain(outside) {
+            let checkpoint = Checkpoint::open(envelope, key).map_err(|why| Broken::at(0, format!("a checkpoint does not hold: {why}")))?;
+            signed.push((checkpoint.number, checkpoint.hash));
+        }
+        signed.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        Ok(signed)
+    }
+
+    /// Every event that was there is in a row, or waits for one.
+    async fn nothing_is_left_out(&self, last: i64) -> Result<(), ChainError> {
+        let row = sqlx::query(
+            "select min(e.arrival) as arrival from audit_events e where not exists (select 1 from audit_chain c where c.arrival = e.arrival) \
+             and not exists (select 1 from audit_unsealed u where u.arrival = e.arrival)",
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        match row.try_get::<Option<i64>, _>("arrival")? {
+            Some(arrival) => {
+                Err(Broken::at(last + 1, format!("the event that arrived as number {arrival} is in no row and does not wait for one"))
+                    .into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a text or some bytes that an event of this run names; its digest.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn keep_record(&self, run: &str, kind: &str, bytes: &[u8]) -> Result<Digest, StoreError> {
+        let digest = Digest::of(bytes);
+        sqlx::query(
+            "insert into audit_records (run, digest, kind, body, kept_ms) values ($1, $2, $3, $4, $5) on conflict (run, digest) do nothing",
+        )
+        .bind(plain(run))
+        .bind(digest.to_string())
+        .bind(kind)
+        .bind(STANDARD.encode(bytes))
+        .bind(self.clock.now_ms())
+        .execute(&self.pool)
+        .await?;
+        Ok(digest)
+    }
+}
+
+pub(super) fn link(row: &sqlx::any::AnyRow) -> Result<(Link, Digest), StoreError> {
+    let link = Link {
+        number: row.try_get("number")?,
+        event: digest(row, "event")?,
+        run: row.try_get("run")?,
+        nth: row.try_get("nth")?,
+        previous: digest(row, "previous")?,
+    };
+    Ok((link, digest(row, "hash")?))
+}
+
+fn digest(row: &sqlx::any::AnyRow, column: &str) -> Result<Digest, StoreError> {
+    let (number, text): (i64, String) = (row.try_get("number")?, row.try_get(column)?);
+    Digest::parse(&text)
+        .ok_or_else(|| StoreError::Unreadable { row: format!("audit_chain {number}"), why: format!("its {column} is no SHA-256") })
+}
+
+fn envelope(row: &sqlx::any::AnyRow) -> Result<Envelope, StoreError> {
+    let text: String = row.try_get("envelope")?;
+    serde_json::from_str(&text).map_err(|error| StoreError::Unreadable { row: "audit_checkpoints".to_owned(), why: error.to_string() })
+}
+
+pub(super) fn unwritable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("an event can't be written: {error}"))
+}
