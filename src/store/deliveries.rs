@@ -42,7 +42,9 @@ pub enum Intake {
 }
 
 impl Intake {
-    const fn name(&self) -> &'static str {
+    /// The stable name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Job(_) => "job",
             Self::Waiting => "waiting",

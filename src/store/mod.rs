@@ -7,6 +7,7 @@
 mod asks;
 mod audit;
 mod baselines;
+mod counted;
 mod deliveries;
 mod fates;
 mod jobs;
@@ -29,6 +30,7 @@ use crate::domain::{Clock, SystemClock};
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
+pub use counted::Standing;
 pub use deliveries::{Intake, NewDelivery};
 pub use fates::{Ending, Fate, Merged};
 pub use jobs::{JobRow, JobSummary};
