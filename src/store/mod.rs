@@ -11,6 +11,7 @@ mod counted;
 mod deliveries;
 mod fates;
 mod jobs;
+mod known;
 mod lease;
 mod queue;
 mod repositories;
@@ -25,7 +26,8 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
 use crate::audit::Life;
-use crate::domain::{Clock, SystemClock};
+use crate::domain::{Clock, RepoRef, SystemClock};
+use known::Known;
 
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
@@ -82,6 +84,10 @@ pub struct Store {
     /// The time that stands on events.
     clock: Arc<dyn Clock>,
     life: Life,
+    /// Pseudonyms by forge and login.
+    pseudonyms: Arc<Known<(String, String), String>>,
+    /// Repositories that have their row, with their path.
+    noted: Arc<Known<RepoRef, ()>>,
 }
 
 impl Store {
@@ -115,7 +121,15 @@ impl Store {
             .connect(&url)
             .await?;
         migrate(&pool, is_shared).await?;
-        Ok(Self { pool, is_shared, priorities: Arc::default(), clock: Arc::new(SystemClock), life: Life::begin() })
+        Ok(Self {
+            pool,
+            is_shared,
+            priorities: Arc::default(),
+            clock: Arc::new(SystemClock),
+            life: Life::begin(),
+            pseudonyms: Arc::default(),
+            noted: Arc::default(),
+        })
     }
 
     /// The same with another clock for what is written of events.
