@@ -15,7 +15,10 @@ mod queue;
 mod repositories;
 mod reviews;
 mod run_files;
+mod secrets;
+mod sessions;
 mod standing;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +39,10 @@ pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
+pub use secrets::new_secret;
+pub use sessions::{Session, SessionTimes};
 pub use standing::{KnownJob, Made};
+pub use tokens::{ApiToken, Scope, TOKEN_PREFIX};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]
