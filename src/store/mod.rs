@@ -15,6 +15,7 @@ mod repositories;
 mod reviews;
 mod run_files;
 mod standing;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
 pub use standing::{KnownJob, Made};
+pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]
