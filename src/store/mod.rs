@@ -4,6 +4,7 @@
 //! de-duplication; each write of a worker is fenced by its [`Lease`], so that a worker that lost its lease can change nothing any more.
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
+mod acts;
 mod asks;
 mod audit;
 mod baselines;
@@ -26,6 +27,7 @@ use sqlx::{AnyPool, Row as _};
 use crate::audit::Life;
 use crate::domain::{Clock, SystemClock};
 
+pub use acts::Doer;
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
