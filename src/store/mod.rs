@@ -19,6 +19,7 @@ mod secrets;
 mod sessions;
 mod standing;
 mod tokens;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub use secrets::new_secret;
 pub use sessions::{Session, SessionTimes};
 pub use standing::{KnownJob, Made};
 pub use tokens::{ApiToken, Scope, TOKEN_PREFIX};
+pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]
