@@ -32,6 +32,3 @@ create table web_secret (
     one bigint not null primary key check (one = 1),
     secret text not null
 );
-
--- A run is looked up by its name.
-create index jobs_by_run on jobs (run) where run is not null;

@@ -22,6 +22,12 @@ pub struct Doer {
 }
 
 impl Doer {
+    /// Who holds a key or sits at the machine, by the name that they give.
+    #[must_use]
+    pub fn operator(name: &str) -> Self {
+        Self { name: name.to_owned(), forge: None }
+    }
+
     /// Their act, as it is written down.
     #[must_use]
     pub fn note(&self, kind: Kind, facts: serde_json::Value) -> Note {

@@ -5,6 +5,7 @@
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
 mod acts;
+mod api;
 mod asks;
 mod audit;
 mod baselines;
@@ -31,6 +32,7 @@ use crate::audit::Life;
 use crate::domain::{Clock, SystemClock};
 
 pub use acts::Doer;
+pub use api::{LogLine, OpenPullRequest, RepositoryRuns};
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;

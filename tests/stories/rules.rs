@@ -7,7 +7,8 @@ use std::process::Command;
 use frognano_bot::config::{Config, File};
 
 /// Every room with the rooms that it may import (the picture in `lib.rs`).
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
+    ("client", &[]),
     ("domain", &[]),
     ("config", &["domain"]),
     ("audit", &[]),
@@ -25,8 +26,8 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("publish", &["domain", "config", "forge", "git", "guard"]),
     ("pipeline", &["domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
     ("worker", &["domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
-    ("web", &["domain", "config", "forge", "store"]),
-    ("app", &["config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+    ("web", &["audit", "domain", "config", "forge", "store"]),
+    ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
 ];
 
 /// Libraries that only some rooms may name.
@@ -34,7 +35,7 @@ const KEPT_IN: [(&str, &[&str]); 7] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
     ("hyper", &["web"]),
-    ("reqwest", &["forge", "model", "demo"]),
+    ("reqwest", &["client", "forge", "model", "demo"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),
     ("k8s_openapi", &["sandbox"]),
