@@ -151,30 +151,9 @@ impl Http {
         more: &[(&'static str, &'static str)],
         credentials: Arc<dyn Credentials>,
     ) -> Result<Self, String> {
-        let name = &settings.name;
-        check_base(name, &settings.api_base)?;
-        check_base(name, &settings.git_base)?;
-        let headers: HeaderMap =
-            more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
-
-        // Another part of the service may have chosen the same provider before.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT);
-        if let Some(bundle) = &settings.ca_bundle {
-            let certificates = Certificate::from_pem_bundle(bundle).unwrap_or_default();
-            if certificates.is_empty() {
-                return Err(format!("forge `{name}`: its CA bundle holds no certificate in PEM form"));
-            }
-            builder = builder.tls_certs_only(certificates);
-        }
-        let client = builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))?;
+        check_base(&settings.name, &settings.api_base)?;
+        check_base(&settings.name, &settings.git_base)?;
+        let client = client(settings, more)?;
         Ok(Self {
             client,
             base: settings.api_base.clone(),
@@ -185,7 +164,7 @@ impl Http {
             clock: Arc::clone(&settings.clock),
             limits: Limits::default(),
             etags: None,
-            name: name.clone(),
+            name: settings.name.clone(),
             writes: (!settings.write_spacing.is_zero()).then(|| Writes::apart(settings.write_spacing)),
         })
     }
@@ -401,6 +380,34 @@ fn repeats_no_token(mut answer: Answer, token: &SecretString) -> Answer {
         answer.headers.insert(LOCATION, place);
     }
     answer
+}
+
+/// What sends requests: with these headers, to the machine that the settings trust, without a proxy, and never on to another place.
+///
+/// # Errors
+/// A sentence when the certificates can't be used.
+pub(super) fn client(settings: &Settings, more: &[(&'static str, &'static str)]) -> Result<reqwest::Client, String> {
+    let name = &settings.name;
+    let headers: HeaderMap = more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+
+    // Another part of the service may have chosen the same provider before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT);
+    if let Some(bundle) = &settings.ca_bundle {
+        let certificates = Certificate::from_pem_bundle(bundle).unwrap_or_default();
+        if certificates.is_empty() {
+            return Err(format!("forge `{name}`: its CA bundle holds no certificate in PEM form"));
+        }
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))
 }
 
 /// The same error, should our token stand in it by another way.

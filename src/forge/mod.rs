@@ -18,6 +18,7 @@ pub mod github;
 pub mod gitlab;
 mod http;
 mod limits;
+pub mod oauth;
 mod own;
 mod payload;
 mod rows;

@@ -4,6 +4,8 @@
 //! de-duplication; each write of a worker is fenced by its [`Lease`], so that a worker that lost its lease can change nothing any more.
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
+mod acts;
+mod api;
 mod asks;
 mod audit;
 mod baselines;
@@ -17,7 +19,11 @@ mod queue;
 mod repositories;
 mod reviews;
 mod run_files;
+mod secrets;
+mod sessions;
 mod standing;
+mod tokens;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +35,8 @@ use crate::audit::Life;
 use crate::domain::{Clock, RepoRef, SystemClock};
 use known::Known;
 
+pub use acts::Doer;
+pub use api::{LogLine, OpenPullRequest, RepositoryRuns};
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
@@ -40,7 +48,11 @@ pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
+pub use secrets::new_secret;
+pub use sessions::{Session, SessionTimes};
 pub use standing::{KnownJob, Made};
+pub use tokens::{ApiToken, Scope, TOKEN_PREFIX};
+pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]

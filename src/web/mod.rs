@@ -4,6 +4,7 @@
 //! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
 
 mod access;
+mod api;
 mod operator;
 mod serve;
 
@@ -26,7 +27,7 @@ use crate::forge::{Headers, Inbound};
 use crate::store::{Intake, NewDelivery, Standing, Store};
 use crate::telemetry::metrics;
 
-pub use access::{Access, Auditor, Gate, Operator, Role, Sees, Viewer};
+pub use access::{Access, Auditor, FrontDoor, Gate, Operator, Proxied, Rights, Role, Roles, Sees, Viewer};
 pub use serve::serve;
 
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
@@ -72,6 +73,8 @@ fn routes_without_webhooks(door: &Door) -> Router<Door> {
         .route("/readyz", get(ready))
         .route("/metrics", get(counted))
         .merge(operator::routes(door))
+        .merge(access::routes(door))
+        .merge(api::routes())
 }
 
 async fn ready(State(door): State<Door>) -> Response {

@@ -7,7 +7,8 @@ use std::process::Command;
 use frognano_bot::config::{Config, File};
 
 /// Every room with the rooms that it may import (the picture in `lib.rs`).
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
+    ("client", &[]),
     ("domain", &[]),
     ("config", &["domain"]),
     ("audit", &[]),
@@ -37,7 +38,7 @@ const KEPT_IN: [(&str, &[&str]); 7] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
     ("hyper", &["web"]),
-    ("reqwest", &["forge", "model", "demo"]),
+    ("reqwest", &["client", "forge", "model", "demo"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),
     ("k8s_openapi", &["sandbox"]),
