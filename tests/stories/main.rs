@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod access;
+mod api;
 mod attempts;
 mod audit;
 mod bad_input;
