@@ -28,6 +28,7 @@ pub(crate) use settings::model_settings;
 use forges::{Forges, all_forges, forge, learn_accounts};
 use settings::{database, model_endpoint, preset, priorities, queue_limits, rules, verify_rules};
 
+use crate::audit::SigningKey;
 use crate::config::{Config, File, SandboxKind};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Forge, Inbound, OwnAccounts};
@@ -129,10 +130,10 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
-        signing: audit::signing(config, key),
+        signing: audit::signing(config, key.clone()),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
-    let door = door(config, inbound, &store, clock, ids, wake);
+    let door = door(config, inbound, &store, clock, ids, wake, key);
     Ok(Service {
         worker,
         address,
@@ -154,7 +155,13 @@ fn door(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     wake: Arc<Notify>,
+    key: Arc<SigningKey>,
 ) -> Door {
+    let looked_into = config.clone();
+    let examine: web::Examine = Arc::new(move || {
+        let config = looked_into.clone();
+        Box::pin(async move { doctor::examine(&config, &[]).await })
+    });
     Door {
         inbound: Arc::new(inbound),
         store: store.clone(),
@@ -163,6 +170,7 @@ fn door(
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
         gate: web::Gate::new(web::Access::Loopback),
+        pages: web::Pages::new(examine, key, config.file.service.data.join("runs")),
         operator_token: config.operator_token.clone(),
     }
 }

@@ -25,7 +25,7 @@ pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
 
 /// The whole file, checked: what is here can be worked with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// The checked file.
     pub file: File,
@@ -42,7 +42,7 @@ pub struct Config {
 }
 
 /// One forge's secrets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ForgeSecrets {
     /// The webhook secrets, several while they are rotated; never empty.
     pub webhook: Vec<SecretString>,

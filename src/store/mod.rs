@@ -38,7 +38,9 @@ pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
 pub use standing::{KnownJob, Made};
-pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
+pub use views::{
+    ChainFilter, ChainPage, ChainRow, Cursor, Day, Fates, Now, OpenReview, Page, Part, RunDetail, RunFilter, RunRow, Sums, Tally, Waiting,
+};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]

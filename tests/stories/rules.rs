@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("publish", &["domain", "config", "forge", "git", "guard"]),
     ("pipeline", &["domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
     ("worker", &["domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
-    ("web", &["domain", "config", "forge", "store"]),
+    ("web", &["audit", "domain", "config", "forge", "publish", "store"]),
     ("app", &["config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
 ];
 
