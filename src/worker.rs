@@ -7,6 +7,7 @@ mod anchor;
 mod asks;
 mod commands;
 mod conclude;
+mod fates;
 mod feedback;
 mod prune;
 mod reap;
@@ -191,6 +192,7 @@ impl Worker {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
         hands.spawn(self.clone().watch_reviews(stop.clone()));
+        hands.spawn(self.clone().follow_fates(stop.clone()));
         hands.spawn(self.clone().seal_again_and_again(stop.clone()));
         hands.spawn(self.clone().prune_again_and_again(stop.clone()));
         if !self.settings.reconcile.is_zero() {

@@ -4,6 +4,7 @@
 //! anywhere goes on behind its last finished stage; a patch reaches `publish` only through the guard and the judge.
 
 mod admit;
+mod afterwards;
 mod agent;
 mod allowed;
 mod attempts;

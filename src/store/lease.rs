@@ -9,7 +9,7 @@ use sqlx::Row as _;
 use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
-use super::{Store, StoreError, plain, repository_name, reviews, run_files};
+use super::{Store, StoreError, fates, plain, repository_name, reviews, run_files};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,6 +324,7 @@ impl Store {
         .await?;
         fenced(lease, done.rows_affected())?;
         if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
+            fates::begin(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
             reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
         }
         let facts = json!({"outcome": outcome.name(), "reason": outcome.reason(), "records": records});

@@ -17,6 +17,7 @@ mod doctor_walls;
 mod early_signal;
 mod faces;
 mod false_green;
+mod fates;
 mod faults;
 mod fix;
 mod forged;

@@ -23,10 +23,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("guard", &["domain", "config"]),
     ("demo", &["domain", "config", "model"]),
     ("publish", &["domain", "config", "forge", "git", "guard"]),
-    ("pipeline", &["domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
-    ("worker", &["domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
+    ("pipeline", &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
+    ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
     ("web", &["audit", "domain", "config", "forge", "publish", "store"]),
-    ("app", &["config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+    ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
 ];
 
 /// Libraries that only some rooms may name.

@@ -102,6 +102,7 @@ impl Gate {
         mac.map(|mac| hex::encode(mac.finalize().into_bytes())).unwrap_or_default()
     }
 
+    #[allow(clippy::result_large_err, reason = "the answer is made once, for who may not look")]
     fn viewer(&self, parts: &Parts) -> Result<Viewer, Response> {
         match self.access {
             Access::Loopback if comes_from_here(parts) => {

@@ -17,7 +17,7 @@ use super::text::{Moment, cut, link, number, outcome_sentence, short_span, words
 use crate::audit::Who;
 use crate::domain::Kept;
 use crate::publish::report::{Report, Told};
-use crate::store::{ChainRow, RunDetail, StoreError};
+use crate::store::{ChainRow, Fate, RunDetail, StoreError};
 use crate::web::{Door, Viewer};
 
 /// So many names of a list of tests are shown.
@@ -44,6 +44,10 @@ struct RunPage {
     body: String,
     /// The command or review that it comes from.
     origin: Option<String>,
+    /// What became of its pull request; empty where it opened none.
+    became: String,
+    /// The word of who found the verdict wrong.
+    wrong: Option<String>,
     leases: i64,
     tokens: String,
     version: String,
@@ -125,6 +129,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
     let records = door.store.records_of_run(&run).await?.into_iter().collect::<HashMap<_, _>>();
     let work = if records.keys().any(|kind| kind.starts_with("trajectory-")) { kept(records) } else { going_on(door, &run).await? };
     let chain = door.store.chain_of_run(&run).await?;
+    let fate = door.store.fate(&run).await?;
     let report = found.report.as_deref().and_then(|text| serde_json::from_str::<Report>(text).ok()).unwrap_or_default();
     let stages = if report.stage_ms.is_empty() { &found.checkpoint.stage_ms } else { &report.stage_ms };
     let (before, after) = tests_of(&report, &found);
@@ -151,6 +156,8 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
             Some(round) => format!("round {} on pull request {}, asked by {}", round.number, round.pull_request, origin.by.login),
             None => format!("asked by {}", origin.by.login),
         }),
+        became: fate.as_ref().map(became).unwrap_or_default(),
+        wrong: fate.and_then(|fate| fate.wrong),
         leases: found.leases,
         tokens: number(spent),
         version: format!("{} {}", found.row.stage, found.row.steps),
@@ -168,6 +175,20 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
         others: door.store.runs_of_issue(&found.row).await?.iter().map(|row| Line::of(row, now_ms)).collect(),
         report,
     })
+}
+
+/// What became of a pull request, in words.
+fn became(fate: &Fate) -> String {
+    let changed = match fate.lines_changed {
+        Some(0) => ", unchanged".to_owned(),
+        Some(lines) => format!(", after people changed {lines} lines"),
+        None => String::new(),
+    };
+    match (fate.became.as_str(), fate.reverted) {
+        ("merged", true) => format!("merged{changed}, and reverted since"),
+        ("merged", false) => format!("merged{changed}"),
+        (other, _) => other.to_owned(),
+    }
 }
 
 /// The work of a run that has ended, from what is kept for the audit.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use frognano_bot::app::{self, TimeIds};
+use frognano_bot::audit::SigningKey;
 use frognano_bot::config::Config;
 use frognano_bot::demo::forge::{Delivery, deliver};
 use frognano_bot::demo::{self, project};
 use frognano_bot::domain::SystemClock;
 use frognano_bot::forge::gitlab::Age;
 use frognano_bot::store::Store;
-use frognano_bot::web::{self, Door};
+use frognano_bot::web::{self, Access, Door, Gate, Pages};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -36,6 +37,12 @@ impl House {
             ids: Arc::new(TimeIds),
             wake: Arc::default(),
             max_body_bytes: 1 << 20,
+            gate: Gate::new(Access::Loopback),
+            pages: Pages::new(
+                Arc::new(|| Box::pin(async { Vec::new() })),
+                Arc::new(SigningKey::read(&SigningKey::generate().unwrap()).unwrap()),
+                folder.path().join("runs"),
+            ),
             operator_token: None,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
