@@ -133,7 +133,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         signing: audit::signing(config, key.clone()),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
-    let door = door(config, inbound, &store, clock, ids, wake, key);
+    let door = door(config, inbound, &store, clock, ids, wake, Some(key));
     Ok(Service {
         worker,
         address,
@@ -155,7 +155,7 @@ fn door(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     wake: Arc<Notify>,
-    key: Arc<SigningKey>,
+    key: Option<Arc<SigningKey>>,
 ) -> Door {
     let looked_into = config.clone();
     let examine: web::Examine = Arc::new(move || {

@@ -129,7 +129,8 @@ pub struct Service {
     pub keep_deliveries_days: u32,
     /// The most comments on one issue or pull request within an hour; edits of the status comment do not count.
     pub comments_per_hour: u32,
-    /// The address of a site that shows runs, `{public_url}/runs/{run}`; given, pull requests and comments link to it.
+    /// Where people reach the pages of this service, which has one for each run at `{public_url}/runs/{run}`; given, pull requests and comments
+    /// link to it.
     pub public_url: Option<Url>,
     /// The largest webhook body, in bytes.
     pub max_body_bytes: usize,

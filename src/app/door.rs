@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Forges, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities, signing_key};
+use super::{Forges, KEY_FILE, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities, signing_key};
+use crate::audit::SigningKey;
 use crate::config::Config;
 use crate::domain::{Clock, SystemClock};
 use crate::forge::{Forge, OwnAccounts};
@@ -38,8 +39,8 @@ pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
     }
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
     let (listener, address) = listen(file).await.map_err(one)?;
-    let door =
-        door(config, inbound, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()), Arc::new(signing_key(config).map_err(one)?));
+    let key = key_that_is_there(config).map_err(one)?;
+    let door = door(config, inbound, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()), key);
     Ok(DoorOnly { address, store, routes: web::routes(door), accounts, listener })
 }
 
@@ -54,4 +55,10 @@ impl DoorOnly {
         self.store.close().await;
         result
     }
+}
+
+/// The key of the audit chain where this machine has it. A process that signs nothing makes none of its own.
+fn key_that_is_there(config: &Config) -> Result<Option<Arc<SigningKey>>, String> {
+    let has_one = config.audit_key.is_some() || config.file.service.data.join(KEY_FILE).exists();
+    if has_one { signing_key(config).map(|key| Some(Arc::new(key))) } else { Ok(None) }
 }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use super::runs::{day_ms, word};
 use super::text::{Moment, number, words};
 use crate::audit::Kind;
 use crate::store::ChainFilter;
-use crate::web::{Auditor, Door};
+use crate::web::{Auditor, Door, answer};
 
 /// Rows a page.
 const ROWS: usize = 50;
@@ -68,7 +68,7 @@ struct AuditPage {
     waiting: String,
     signed: Option<(String, Moment, String)>,
     behind: String,
-    key: String,
+    key: Option<String>,
     rows: Vec<ChainLine>,
     older: Option<String>,
     looked_on: bool,
@@ -97,7 +97,7 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor, Que
         waiting: number(state.waiting),
         signed: state.signed.map(|(row, at_ms, key)| (number(row), Moment::of(at_ms), key)),
         behind: number(behind),
-        key: door.pages.key.public().pem(),
+        key: door.pages.key.as_ref().map(|key| key.public().pem()),
         looked_on: page.rows.len() < ROWS && page.before.is_some(),
         older: page.before.map(|before| wanted.before(&before.to_string())),
         newest: before.map(|_| wanted.before("")),
@@ -108,7 +108,13 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor, Que
 
 /// The file of a run that anybody can check.
 pub(super) async fn export(State(door): State<Door>, Auditor(_): Auditor, Path(run): Path<String>) -> Response {
-    let export = match door.store.export(&run, &door.pages.key).await {
+    let Some(key) = &door.pages.key else {
+        return answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this machine has not the key that exports are signed with: set [audit] key, or ask a worker's machine",
+        );
+    };
+    let export = match door.store.export(&run, key).await {
         Ok(Some(export)) => export,
         Ok(None) => return absent("the audit chain has nothing of a run of this name"),
         Err(error) => return unavailable(&error),

@@ -87,7 +87,7 @@ async fn told(response: Response, for_people: bool) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = to_bytes(body, LONGEST).await.unwrap_or_default();
     let message = message(&bytes, was_json).unwrap_or_else(|| in_general(parts.status).to_owned());
-    let body = if for_people { page(parts.status, message) } else { answer(parts.status, &message) };
+    let body = if for_people { page(parts.status, &message) } else { answer(parts.status, &message) };
     for described in [header::CONTENT_LENGTH, header::CONTENT_TYPE] {
         parts.headers.remove(described);
     }
@@ -104,12 +104,18 @@ fn message(bytes: &[u8], is_json: bool) -> Option<String> {
     Some(serde_json::from_str::<serde_json::Value>(text).ok()?.get("message")?.as_str()?.to_owned())
 }
 
-fn page(status: StatusCode, message: String) -> Response {
+fn page(status: StatusCode, message: &str) -> Response {
     let (title, advice) = words(status);
+    let message = capitalized(message);
     match (ErrorPage { frame: Frame::default(), title, message, advice }).render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(_) => (status, title).into_response(),
     }
+}
+
+fn capitalized(message: &str) -> String {
+    let mut letters = message.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn in_general(status: StatusCode) -> &'static str {

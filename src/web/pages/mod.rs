@@ -46,8 +46,8 @@ pub type Examine = Arc<dyn Fn() -> BoxFuture<'static, Vec<Check>> + Send + Sync>
 pub struct Pages {
     /// What `doctor` does.
     pub examine: Examine,
-    /// The key that exports are signed with.
-    pub key: Arc<SigningKey>,
+    /// The key that exports are signed with; none on a machine that has none, where no exports are made.
+    pub key: Option<Arc<SigningKey>>,
     /// The folder with one folder a run, as far as runs work on this machine.
     pub runs: PathBuf,
     live: Arc<live::Live>,
@@ -57,7 +57,7 @@ pub struct Pages {
 impl Pages {
     /// With nothing looked at yet.
     #[must_use]
-    pub fn new(examine: Examine, key: Arc<SigningKey>, runs: PathBuf) -> Self {
+    pub fn new(examine: Examine, key: Option<Arc<SigningKey>>, runs: PathBuf) -> Self {
         Self { examine, key, runs, live: Arc::default(), health: Arc::default() }
     }
 }

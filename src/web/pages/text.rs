@@ -69,7 +69,11 @@ pub(super) fn span(ms: i64) -> String {
 
 /// The same where a fraction of a second counts.
 pub(super) fn short_span(ms: i64) -> String {
-    if ms < 10_000 { format!("{}.{} s", ms.max(0) / 1000, ms.max(0) % 1000 / 100) } else { span(ms) }
+    match ms.max(0) {
+        ms @ 0..1000 => format!("{ms} ms"),
+        ms @ 1000..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        ms => span(ms),
+    }
 }
 
 /// A number with its thousands apart.

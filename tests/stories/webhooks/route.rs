@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use frognano_bot::app::{self, TimeIds};
-use frognano_bot::audit::SigningKey;
 use frognano_bot::config::Config;
 use frognano_bot::demo::forge::{Delivery, deliver};
 use frognano_bot::demo::{self, project};
@@ -38,11 +37,7 @@ impl House {
             wake: Arc::default(),
             max_body_bytes: 1 << 20,
             gate: Gate::new(Access::Loopback),
-            pages: Pages::new(
-                Arc::new(|| Box::pin(async { Vec::new() })),
-                Arc::new(SigningKey::read(&SigningKey::generate().unwrap()).unwrap()),
-                folder.path().join("runs"),
-            ),
+            pages: Pages::new(Arc::new(|| Box::pin(async { Vec::new() })), None, folder.path().join("runs")),
             operator_token: None,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
