@@ -130,7 +130,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
     let work = if records.keys().any(|kind| kind.starts_with("trajectory-")) { kept(records) } else { going_on(door, &run).await? };
     let chain = door.store.chain_of_run(&run).await?;
     let fate = door.store.fate(&run).await?;
-    let report = found.report.as_deref().and_then(|text| serde_json::from_str::<Report>(text).ok()).unwrap_or_default();
+    let report = found.report.as_deref().map(report).unwrap_or_default();
     let stages = if report.stage_ms.is_empty() { &found.checkpoint.stage_ms } else { &report.stage_ms };
     let (before, after) = tests_of(&report, &found);
     let patch = String::from_utf8_lossy(work.patch.as_deref().unwrap_or_default()).into_owned();
@@ -174,6 +174,14 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
         chain: chain.iter().map(ChainLine::of).collect(),
         others: door.store.runs_of_issue(&found.row).await?.iter().map(|row| Line::of(row, now_ms)).collect(),
         report,
+    })
+}
+
+/// The report of a run; an empty one in place of one that can't be read.
+fn report(text: &str) -> Report {
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the report of a run can't be read, and is not shown");
+        Report::default()
     })
 }
 

@@ -24,7 +24,8 @@ pub fn hostile_script() -> String {
 
 /// Gives every run a report with such a text in each of its words.
 pub async fn bend_report(database: &str) {
-    let told = json!({"passed": 1, "duration_ms": 5, "per_test": true, "unavailable": HOSTILE});
+    let told = json!({"passed": 1, "failed": 0, "errors": 0, "skipped": 0, "exit_code": 0, "timed_out": false, "duration_ms": 5, "per_test": true,
+        "unavailable": HOSTILE});
     let report = json!({
         "detail": HOSTILE, "model": HOSTILE, "final_message": HOSTILE, "proof": HOSTILE, "base": HOSTILE, "notes": [HOSTILE], "preset": HOSTILE,
         "findings": [{"rule": HOSTILE, "severity": "flag", "path": HOSTILE, "line": 1, "why": HOSTILE},
@@ -35,6 +36,7 @@ pub async fn bend_report(database: &str) {
         "attempts": [{"outcome": HOSTILE, "reason": HOSTILE, "proof": HOSTILE}, {"outcome": HOSTILE, "chosen": true}],
         "stage_ms": [[HOSTILE, 5]],
     });
+    serde_json::from_value::<frognano_bot::publish::report::Report>(report.clone()).unwrap();
     let mut connection = AnyConnection::connect(database).await.unwrap();
     sqlx::query("update jobs set report = $1, detail = $2, reason = $2, requested_by = $2, proof = $2, repo_path = $2")
         .bind(report.to_string())
