@@ -91,6 +91,8 @@ pub struct Pull {
     pub draft: bool,
     /// The commit at the head when it was last seen.
     pub head_sha: String,
+    /// The commit that it was merged as.
+    pub merged_as: Option<String>,
 }
 
 /// An issue or a pull request; both share one numbering, but for GitLab.
