@@ -59,7 +59,7 @@ async fn the_kill_switch_ends_the_pods_of_a_run() {
     service.take(&house.label(issue)).await;
     let outcome = struck(&house, &service, Stage::Agent, async |run| {
         assert!(!world.left_of(run).await.is_empty(), "there is a pod");
-        service.store.kill("a story", "a drill", house.clock().as_ref()).await.unwrap();
+        service.store.kill(&frognano_bot::store::Doer::operator("a story"), "a drill", house.clock().as_ref()).await.unwrap();
     })
     .await;
     assert!(matches!(&outcome, Outcome::Cancelled { by } if by.contains("a drill")), "{outcome:?}");
