@@ -334,7 +334,7 @@ mod tests {
             "detail": "\u{1b}]0;t\u{7}", "stages": [{"stage": "s\u{9b}", "took_ms": 1500}],
         });
         let line = json!({"at_ms": 0, "kind": "\u{1b}[31m", "facts": {"why": "\u{1b}[31m", "said": "a".repeat(64)}});
-        for told in [listed(&[run.clone()]), shown(&run), told_line(&line)] {
+        for told in [listed(std::slice::from_ref(&run)), shown(&run), told_line(&line)] {
             assert!(!told.contains(['\u{1b}', '\u{202e}', '\u{7}', '\u{9b}']), "{told:?}");
             assert!(!told.contains(&"a".repeat(64)), "{told:?}");
         }
