@@ -2,6 +2,7 @@
 # Everything that must hold: format, lints, all tests. Installs what the tests need and is missing.
 # FROGNANO_TEST_POSTGRES_URL=ADDRESS of an administrator: the stories use that server in place of one of their own.
 # FROGNANO_TEST_PYTEST=FOLDER of a virtualenv with pytest: used in place of target/pytest, which is made once.
+# FROGNANO_TEST_SCHEMATHESIS=FOLDER of a virtualenv with schemathesis: used in place of target/schemathesis, which is made once.
 # FROGNANO_TEST_LLAMA=FOLDER, made by tests/llama/install.sh: also the stories of a small real model.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +36,15 @@ if command -v npm >/dev/null && ! cmp -s tests/browser/package-lock.json target/
     cp tests/browser/package-lock.json target/browser-tools.lock
   else
     echo "it can't be had: nothing will be told of the pages in a real browser"
+  fi
+fi
+# What tries the API by its description; kept between runs.
+if [ -z "${FROGNANO_TEST_SCHEMATHESIS:-}" ]; then
+  step "schemathesis"
+  export FROGNANO_TEST_SCHEMATHESIS="$PWD/target/schemathesis"
+  if ! "$FROGNANO_TEST_SCHEMATHESIS/bin/schemathesis" --version 2>/dev/null | grep -q '4\.32\.5'; then
+    /usr/bin/python3 -m venv --clear "$FROGNANO_TEST_SCHEMATHESIS"
+    "$FROGNANO_TEST_SCHEMATHESIS/bin/python" -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5
   fi
 fi
 if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then

@@ -18,7 +18,7 @@ const PUBLIC: &str = "http://127.0.0.1:1";
 const MINUTE_MS: i64 = 60_000;
 
 const SIGN_IN: &str = "public_url = \"http://127.0.0.1:1\"\n[web]\naccess = \"forge\"\n[[web.sign_in]]\nforge = \"here\"\nclient_id = \"bot\"\n\
-                       client_secret = { file = \"oauth\" }\n[web.roles]\noperators = [\"here:ada\"]\n";
+                       client_secret = { file = \"oauth\" }\n[web.roles]\noperators = [\"here:ada\"]\nauditors = [\"here:acme/watchers\"]\n";
 
 /// A browser: keeps cookies, and goes where it is told to.
 struct Browser {
@@ -102,7 +102,10 @@ async fn house(kind: Kind) -> (House, Service) {
     let house = House::new(kind).await.set(SIGN_IN);
     std::fs::write(house.folder.path().join("oauth"), "the application's secret").unwrap();
     house.forge().add_application("bot", "the application's secret", &format!("{PUBLIC}/sign-in/here/done"));
-    house.forge().add_user("eve", false);
+    for login in ["eve", "otto"] {
+        house.forge().add_user(login, false);
+    }
+    house.forge().state().teams.insert("acme/watchers".to_owned(), vec!["otto".to_owned()]);
     let service = house.service().await;
     let issue = house.open_issue();
     service.take(&house.label(issue)).await;
@@ -121,7 +124,7 @@ async fn told(house: &House) -> Vec<(String, Option<String>)> {
 on_each_forge! {
     async fn people_sign_in_with_their_forge_and_see_what_it_lets_them_see(kind: Kind) {
         let (house, service) = house(kind).await;
-        let (mut rita, mut eve, mut ada) = (Browser::at(&service), Browser::at(&service), Browser::at(&service));
+        let [mut rita, mut eve, mut ada, mut otto] = std::array::from_fn(|_| Browser::at(&service));
         let asked = rita.get("/api/v1/me").await;
         assert_eq!(asked.status(), 401);
         rita.cookies.insert("frognano".to_owned(), "a-session-that-somebody-chose-for-her".to_owned());
@@ -129,9 +132,12 @@ on_each_forge! {
         assert_ne!(rita.cookies["frognano"], "a-session-that-somebody-chose-for-her");
         eve.sign_in("eve").await;
         ada.sign_in(project::MAINTAINER).await;
-        assert_eq!(house.forge().tokens_given(), 3);
-        let roles = [rita.json("/api/v1/me").await.1, eve.json("/api/v1/me").await.1, ada.json("/api/v1/me").await.1];
-        assert_eq!(roles.map(|me| me["role"].as_str().unwrap().to_owned()), ["reader", "reader", "operator"]);
+        otto.sign_in("otto").await;
+        assert_eq!(house.forge().tokens_given(), 4);
+        for (browser, role) in [(&mut rita, "reader"), (&mut eve, "reader"), (&mut ada, "operator"), (&mut otto, "auditor")] {
+            assert_eq!(browser.json("/api/v1/me").await.1["role"], role);
+        }
+        assert_eq!((otto.runs().await.len(), otto.json("/api/v1/audit").await.0), (1, 200));
         assert_eq!((rita.runs().await, ada.runs().await), (vec![project::PATH.to_owned()], vec![project::PATH.to_owned()]));
         let job = service.jobs().await[0].id.clone();
         // What she may not see is not there, whatever she asks.
@@ -159,7 +165,7 @@ on_each_forge! {
         house.pass(121 * MINUTE_MS);
         assert_eq!(rita.json("/api/v1/me").await.0, 401, "idle for two hours");
         let signs = told(&house).await;
-        assert_eq!(signs.iter().filter(|(did, _)| did == "sign-in").count(), 3, "{signs:?}");
+        assert_eq!(signs.iter().filter(|(did, _)| did == "sign-in").count(), 4, "{signs:?}");
         assert_eq!(house.forge().unexpected(), Vec::<String>::new());
     }
 }
@@ -206,8 +212,22 @@ async fn a_sign_in_is_ended_once_by_the_browser_that_began_it() {
     assert_eq!(refusals, 7);
     // What the database keeps is not what a browser holds.
     let session = rita.cookies["frognano"].clone();
-    let kept = std::fs::read(house.folder.path().join("data/frognano.sqlite")).unwrap();
+    let kept = std::fs::read(house.folder.path().join("data/frognano.sqlite")).unwrap_or_default();
     assert!(!kept.windows(session.len()).any(|bytes| bytes == session.as_bytes()));
+}
+
+#[tokio::test]
+async fn who_may_read_what_stands_at_an_old_path_does_not_see_what_stood_there() {
+    let (house, service) = house(Kind::Gitea).await;
+    house.forge().with_repository(project::PATH, |repository| repository.path = "acme/moved".to_owned()).unwrap();
+    let other = house.folder.path().join("other.git");
+    project::make_bare(&other).unwrap();
+    house.forge().add_repository(project::PATH, &other).unwrap();
+    house.forge().permit(project::PATH, "eve", Permission::Read).unwrap();
+    let (mut eve, mut rita) = (Browser::at(&service), Browser::at(&service));
+    eve.sign_in("eve").await;
+    rita.sign_in(project::READER).await;
+    assert_eq!((eve.runs().await.len(), rita.runs().await.len()), (0, 1));
 }
 
 #[tokio::test]
