@@ -35,6 +35,7 @@ use crate::publish::report::Report;
 use crate::publish::{Allowance, Place, StatusComment, text};
 use crate::store::{Claimed, QueueLimits, Store, StoreError, Which};
 
+use crate::telemetry::metrics;
 use record::{JobEpisodes, JobRecord};
 use stopping::Done;
 use witnessed::Witnessed;
@@ -229,6 +230,9 @@ impl Worker {
 
     async fn work_on(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
         self.busy.fetch_add(1, Ordering::Relaxed);
+        if let Some(waited) = claimed.waited_ms {
+            metrics::waited(u64::try_from(waited).unwrap_or(0));
+        }
         let ended = self.keep_and_run(claimed, part, abort).await;
         self.busy.fetch_sub(1, Ordering::Relaxed);
         ended

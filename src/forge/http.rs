@@ -23,6 +23,7 @@ use super::etags::Etags;
 use super::limits::{Limits, Writes};
 use super::settings::{Pause, Settings};
 use crate::domain::Clock;
+use crate::telemetry::metrics;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -106,6 +107,8 @@ pub(super) struct Http {
     limits: Limits,
     etags: Option<Etags>,
     writes: Option<Writes>,
+    /// The name of the forge's entry in the configuration.
+    name: String,
 }
 
 impl Http {
@@ -182,6 +185,7 @@ impl Http {
             clock: Arc::clone(&settings.clock),
             limits: Limits::default(),
             etags: None,
+            name: name.clone(),
             writes: (!settings.write_spacing.is_zero()).then(|| Writes::apart(settings.write_spacing)),
         })
     }
@@ -322,7 +326,20 @@ impl Http {
     }
 
     /// One try; a failure says whether the request may have reached the forge.
+    /// Asks once, and counts the answer.
     async fn once(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
+        let answered = self.unseen(call, url, token).await;
+        let class = match answered.as_ref().map(|answer| answer.status.as_u16() / 100) {
+            Ok(2 | 3) => "2xx",
+            Ok(4) => "4xx",
+            Ok(5) => "5xx",
+            _ => "none",
+        };
+        metrics::forge_call(&self.name, class);
+        answered
+    }
+
+    async fn unseen(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
         let broken = |error: reqwest::Error| {
             let sent = !error.is_connect();
             (Trouble::Later { message: shorten(&causes(&error.without_url())), wait: None }, sent)

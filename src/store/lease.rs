@@ -149,6 +149,8 @@ pub struct Claimed {
     pub origin: Option<Origin>,
     /// What is finished.
     pub checkpoint: Checkpoint,
+    /// How long the job waited, in milliseconds, where the work on it begins now.
+    pub waited_ms: Option<i64>,
 }
 
 impl Store {
@@ -327,7 +329,12 @@ impl Store {
             fates::begin(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
             reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
         }
-        let facts = json!({"outcome": outcome.name(), "reason": outcome.reason(), "records": records});
+        // Why somebody stopped a run is said in words of people.
+        let reason = match outcome {
+            Outcome::Cancelled { by } => Digest::of(by.as_bytes()).to_string(),
+            other => other.reason(),
+        };
+        let facts = json!({"outcome": outcome.name(), "reason": reason, "records": records});
         self.note(&mut transaction, &lease.note(Kind::RunEnded, facts)).await?;
         run_files::forget(&mut transaction, &claimed.run.0).await?;
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
@@ -380,5 +387,6 @@ pub(super) fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },
         origin,
         checkpoint,
+        waited_ms: None,
     })
 }

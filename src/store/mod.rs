@@ -8,9 +8,11 @@ mod acts;
 mod asks;
 mod audit;
 mod baselines;
+mod counted;
 mod deliveries;
 mod fates;
 mod jobs;
+mod known;
 mod lease;
 mod queue;
 mod repositories;
@@ -26,12 +28,14 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
 use crate::audit::Life;
-use crate::domain::{Clock, SystemClock};
+use crate::domain::{Clock, RepoRef, SystemClock};
+use known::Known;
 
 pub use acts::Doer;
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
+pub use counted::Standing;
 pub use deliveries::{Intake, NewDelivery};
 pub use fates::{Ending, Fate, Merged};
 pub use jobs::{JobRow, JobSummary};
@@ -86,6 +90,10 @@ pub struct Store {
     /// The time that stands on events.
     clock: Arc<dyn Clock>,
     life: Life,
+    /// Pseudonyms by forge and login.
+    pseudonyms: Arc<Known<(String, String), String>>,
+    /// Repositories that have their row, with their path.
+    noted: Arc<Known<RepoRef, ()>>,
 }
 
 impl Store {
@@ -119,7 +127,15 @@ impl Store {
             .connect(&url)
             .await?;
         migrate(&pool, is_shared).await?;
-        Ok(Self { pool, is_shared, priorities: Arc::default(), clock: Arc::new(SystemClock), life: Life::begin() })
+        Ok(Self {
+            pool,
+            is_shared,
+            priorities: Arc::default(),
+            clock: Arc::new(SystemClock),
+            life: Life::begin(),
+            pseudonyms: Arc::default(),
+            noted: Arc::default(),
+        })
     }
 
     /// The same with another clock for what is written of events.

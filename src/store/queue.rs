@@ -133,7 +133,7 @@ impl Store {
                  run = coalesce(run, $3), started_ms = case when $5 = 1 then coalesce(started_ms, $4) else started_ms end \
                  where id = (select j.id from jobs j where {due} and {may_begin} and {limited} \
                  order by {order} limit 1{one_each}) and {still_due} \
-                 returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
+                 returning queued_ms, started_ms, id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
                 limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 >= 0" },
                 one_each = self.one_each(),
                 still_due = due.replace("j.", ""),
@@ -156,7 +156,9 @@ impl Store {
                 transaction.commit().await?;
                 continue;
             };
-            let claimed = claimed(&row)?;
+            let mut claimed = claimed(&row)?;
+            let (queued, started): (i64, Option<i64>) = (row.try_get("queued_ms")?, row.try_get("started_ms")?);
+            claimed.waited_ms = started.filter(|started| *started == now).map(|started| started.saturating_sub(queued).max(0));
             let facts = json!({"worker": Digest::of(owner.as_bytes()), "leases": claimed.leases, "was_at": claimed.stage});
             self.note(&mut transaction, &claimed.lease.note(Kind::JobClaimed, facts)).await?;
             transaction.commit().await?;

@@ -5,6 +5,8 @@ use crate::forge::{Forge, ForgeError, Repository};
 use crate::publish::{Place, replies};
 use crate::store::{Ask, KnownJob, Made};
 
+use crate::telemetry::metrics;
+
 use super::Worker;
 use super::asks::{Ours, Unanswered};
 
@@ -128,6 +130,7 @@ impl Worker {
         };
         let run = ours.job.run.clone().unwrap_or_default();
         if self.store.note_wrong(given.place.repo, &run, word, &given.by.login, self.parts.clock.as_ref()).await? {
+            metrics::false_green();
             tracing::warn!(repo = given.place.repo.path, run, word, "a person found a verdict wrong");
         }
         given.answer(&replies::noted_as_wrong(words), "noted").await

@@ -12,6 +12,8 @@ use crate::forge::{Forge, ForgeError, PullRequestNow};
 use crate::publish::PublishError;
 use crate::store::{Ending, KnownJob, StoreError, Watched};
 
+use crate::telemetry::metrics;
+
 use super::Worker;
 use super::asks::Unanswered;
 
@@ -28,6 +30,7 @@ impl Worker {
         let ending = Ending { merged: now.merged, merged_as: now.merged_as.clone(), lines_changed };
         let clock = self.parts.clock.as_ref();
         if self.store.end_fate(watched, &ending, clock.now_ms() + BETWEEN_LOOKS_MS, clock).await? {
+            metrics::fate(if now.merged { "merged" } else { "closed" });
             tracing::info!(repo = watched.repo.path, number = now.number, merged = now.merged, ?lines_changed, "a pull request ended");
         }
         Ok(())
@@ -68,6 +71,7 @@ impl Worker {
         match self.parts.reverted_by(forge.as_ref(), &merged.repo, &commit).await {
             Ok(Some(by)) => {
                 self.store.note_revert(&merged, by.as_str(), clock).await?;
+                metrics::fate("reverted");
                 Ok(Some(format!("reverted by {by}")))
             }
             Ok(None) => Ok(Some("stands".to_owned())),

@@ -36,6 +36,7 @@ mod leaf_recovery;
 mod leaf_vectors;
 mod llama;
 mod main_job;
+mod metrics;
 mod model_client;
 mod nothing_missed;
 mod nothing_twice;
