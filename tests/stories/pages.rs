@@ -37,7 +37,7 @@ async fn no_text_of_a_stranger_acts_on_any_page_and_every_page_shuts_its_browser
     let told = detail.body.matches("&lt;script&gt;alert(1)&lt;/script&gt;&lt;img").count();
     assert!(told >= 20, "what a report says is shown, {told} times: {}", detail.body);
     assert!(detail.body.contains("each holds"), "the rows of the chain are checked");
-    let search = format!("/runs?person={}", url::form_urlencoded::byte_serialize(HOSTILE[..60].as_bytes()).collect::<String>());
+    let search = format!("/runs?person={}", url::form_urlencoded::byte_serialize(&HOSTILE.as_bytes()[..60]).collect::<String>());
     for path in ["/", "/runs", &run, "/repositories", "/reviews", "/health", "/audit", &search, "/nowhere/<script>"] {
         let page = site.ask("GET", path, &BROWSER, "").await;
         assert_eq!(page.status, if path.contains("nowhere") { 404 } else { 200 }, "{path}: {}", page.body);

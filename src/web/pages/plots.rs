@@ -39,9 +39,12 @@ pub(super) struct Column {
     pub told: String,
 }
 
+/// So many of one kind on one day: the words of the kind, its class, the number.
+pub(super) type Share = (&'static str, &'static str, i64);
+
 /// Columns of so many parts a day, the height of all within 100.
-pub(super) fn columns(days: &[(String, Vec<(&'static str, &'static str, i64)>)]) -> Vec<Column> {
-    let sum = |parts: &[(&str, &str, i64)]| parts.iter().map(|(_, _, count)| *count).sum::<i64>();
+pub(super) fn columns(days: &[(String, Vec<Share>)]) -> Vec<Column> {
+    let sum = |parts: &[Share]| parts.iter().map(|(_, _, count)| *count).sum::<i64>();
     let highest = days.iter().map(|(_, parts)| sum(parts)).max().unwrap_or(0).max(1);
     let made = days.iter().enumerate().map(|(at, (day, parts))| {
         let (mut below, mut drawn) = (0, Vec::new());

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::errors::{unavailable, wrong};
 use super::frame::{Frame, show, within};
-use super::plots::{self, Column};
+use super::plots::{self, Column, Share};
 use super::text::{Moment, number, outcome_words, span, words};
 use crate::store::{Day, Fates, Sums, Tally};
 use crate::web::{Door, Viewer};
@@ -100,7 +100,7 @@ fn day_name(day: i64) -> String {
 }
 
 /// The parts of each day, those without a run included.
-fn by_day(days: &[Day], first: i64, last: i64) -> Vec<(String, Vec<(&'static str, &'static str, i64)>)> {
+fn by_day(days: &[Day], first: i64, last: i64) -> Vec<(String, Vec<Share>)> {
     let kinds = [("proposed", "good"), ("no_patch", "plain"), ("refused", "warn"), ("abandoned", "bad"), ("cancelled", "waits")];
     let count = |day: i64, outcome: &str| days.iter().filter(|row| row.day == day && row.outcome == outcome).map(|row| row.runs).sum();
     let parts = |day| kinds.map(|(outcome, class)| (outcome_words("done", Some(outcome)), class, count(day, outcome))).to_vec();

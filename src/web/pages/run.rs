@@ -250,9 +250,13 @@ fn before_and_after(before: &Told, after: &Told) -> Vec<[String; 3]> {
     };
     let time = |told: &Told| if ran(told) { short_span(i64::try_from(told.duration_ms).unwrap_or(0)) } else { "–".to_owned() };
     let count = |told: &Told, of: fn(&Told) -> usize| if told.per_test { of(told).to_string() } else { "–".to_owned() };
-    let counts: [(&str, fn(&Told) -> usize); 4] =
-        [("passed", |told| told.passed), ("failed", |told| told.failed), ("errors", |told| told.errors), ("skipped", |told| told.skipped)];
-    let mut rows = counts.map(|(name, of)| [name.to_owned(), count(before, of), count(after, of)]).to_vec();
+    let row = |name: &str, of: fn(&Told) -> usize| [name.to_owned(), count(before, of), count(after, of)];
+    let mut rows = vec![
+        row("passed", |told| told.passed),
+        row("failed", |told| told.failed),
+        row("errors", |told| told.errors),
+        row("skipped", |told| told.skipped),
+    ];
     rows.push(["exit status".to_owned(), exit(before), exit(after)]);
     rows.push(["time".to_owned(), time(before), time(after)]);
     rows
