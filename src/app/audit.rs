@@ -10,7 +10,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
 use crate::audit::{Digest, Kind, Note, SigningKey};
-use crate::config::Config;
+use crate::config::{Access, Config, ForgeSecrets};
+use crate::domain::Redactor;
 use crate::store::Store;
 use crate::worker::{Anchor, FileAnchor, NoAnchor, Signing};
 
@@ -25,6 +26,24 @@ pub(super) fn signing(config: &Config, key: Arc<SigningKey>) -> Signing {
         None => Arc::new(NoAnchor),
     };
     Signing { key, every: Duration::from_secs(audit.sign_seconds), anchor }
+}
+
+/// Takes the service's own secrets, what has the shape of one, and what the configuration says out of what is stored and shown.
+///
+/// # Errors
+/// A pattern of the configuration that is none.
+pub fn redactor(config: &Config) -> Result<Redactor, String> {
+    let of_forge = |secrets: &ForgeSecrets| {
+        let access = match &secrets.access {
+            Access::Token(token) => token,
+            Access::App { key, .. } => key,
+        };
+        secrets.webhook.iter().chain([access]).cloned().collect::<Vec<_>>()
+    };
+    let others = [&config.model_key, &config.database_password, &config.operator_token, &config.audit_key];
+    let all = config.forges.iter().flat_map(of_forge).chain(others.into_iter().flatten().cloned()).collect::<Vec<_>>();
+    Redactor::new(all.iter().map(|secret| secret.expose_secret()), &config.file.audit.redact)
+        .map_err(|why| format!("[audit] redact: {why}"))
 }
 
 /// The configured key, or the one of the data folder, which is made when it is missing.

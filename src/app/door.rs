@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Forges, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities};
+use super::{Forges, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities, redactor};
 use crate::config::Config;
 use crate::domain::{Clock, SystemClock};
 use crate::forge::{Forge, OwnAccounts};
@@ -36,7 +36,8 @@ pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
     if !complaints.is_empty() {
         return Err(complaints);
     }
-    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    let store =
+        open_store(config).await.map_err(one)?.with_priorities(priorities(file)).with_redactor(Arc::new(redactor(config).map_err(one)?));
     let (listener, address) = listen(file).await.map_err(one)?;
     let door = door(config, inbound, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
     Ok(DoorOnly { address, store, routes: web::routes(door), accounts, listener })

@@ -160,6 +160,13 @@ impl Export {
         people.collect()
     }
 
+    /// The bytes of the record of a kind that was named last; none where there is none, or it was erased.
+    #[must_use]
+    pub fn last_record(&self, kind: &str) -> Option<Vec<u8>> {
+        let named = self.events().flat_map(|(_, event)| records(&event.facts)).filter(|(of_kind, _)| *of_kind == kind);
+        self.records.get(named.last()?.1)?.bytes()
+    }
+
     /// The bytes of the records of a kind, in the order of their names.
     pub fn records_of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a str, Vec<u8>)> {
         let of_kind = self.records.iter().filter(move |(_, record)| record.kind == kind);

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::app;
-use crate::audit::{Broken, Envelope, Export, Held, PublicKey, SigningKey};
+use crate::audit::{Broken, Envelope, Export, Held, PublicKey, SigningKey, Statement};
 use crate::config::Config;
 use crate::store::ChainError;
 
@@ -47,7 +47,7 @@ struct ExportOf {
 
 #[derive(Debug, Args)]
 struct Verify {
-    /// The file of an export.
+    /// The file of an export, or a statement by itself (--key).
     #[arg(required_unless_present = "database", conflicts_with = "database")]
     file: Option<PathBuf>,
     /// Check the whole chain in the database of the configuration.
@@ -113,6 +113,9 @@ impl Verify {
         match &self.file {
             Some(file) => {
                 let bytes = std::fs::read(file).map_err(|error| usage(&[format!("{}: {error}", file.display())]))?;
+                if let Ok(envelope) = serde_json::from_slice::<Envelope>(&bytes) {
+                    return self.statement(&envelope, key.as_ref());
+                }
                 Ok(match Export::verify(&bytes, key.as_ref()) {
                     Ok((_, held)) => self.holds(&held, key.is_some()),
                     Err(broken) => self.is_broken(&broken),
@@ -146,6 +149,30 @@ impl Verify {
             print("the key is the one in the file itself: give --key FILE to know whose it is");
         }
         ExitCode::SUCCESS
+    }
+
+    /// A statement by itself has no key beside it.
+    fn statement(&self, envelope: &Envelope, key: Option<&PublicKey>) -> Result<ExitCode, ExitCode> {
+        let Some(key) = key else {
+            return Err(usage(&["--key: a statement by itself is checked with a key that you have from elsewhere: give it".to_owned()]));
+        };
+        let statement = match Statement::open(envelope, key) {
+            Ok(statement) => statement,
+            Err(why) => return Ok(self.is_broken(&Broken::at(0, format!("the statement does not hold: {why}")))),
+        };
+        if self.json {
+            print(&json!({"holds": true, "statement": statement}).to_string());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let subject = statement.subject.first();
+        print(&format!(
+            "holds: a statement signed with the key {}, on the commit {} of {}",
+            key.id(),
+            statement.commit().unwrap_or_default(),
+            subject.map_or("", |subject| subject.name.as_str())
+        ));
+        print(&serde_json::to_string_pretty(&statement.predicate).unwrap_or_default());
+        Ok(ExitCode::SUCCESS)
     }
 
     fn is_broken(&self, broken: &Broken) -> ExitCode {
@@ -217,7 +244,7 @@ fn load(file: &Path) -> Result<Config, ExitCode> {
     Config::load(file).map_err(|complaints| usage(&complaints))
 }
 
-fn public_key(file: &Path) -> Result<PublicKey, ExitCode> {
+pub(super) fn public_key(file: &Path) -> Result<PublicKey, ExitCode> {
     let text = std::fs::read_to_string(file).map_err(|error| usage(&[format!("--key {}: {error}", file.display())]))?;
     PublicKey::parse(&text).ok_or_else(|| usage(&[format!("--key {}: is no Ed25519 public key, as PEM", file.display())]))
 }

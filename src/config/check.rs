@@ -100,6 +100,11 @@ impl File {
         let model = &self.model;
         demand(is_web(&model.url), format!("[model] url: {} is no http(s) address", model.url));
         demand(!model.name.trim().is_empty(), "[model] name: empty".to_owned());
+        let is_sha256 = |text: &String| text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        demand(
+            model.weights_sha256.as_ref().is_none_or(is_sha256),
+            "[model] weights_sha256: a SHA-256 is 64 lower-case hexadecimal digits".to_owned(),
+        );
         demand(model.retry_seconds > 0, "[model] retry_seconds: at least 1".to_owned());
         if let Some(ca) = &model.ca_file {
             demand(ca.is_file(), format!("[model] ca_file: {} is not there", ca.display()));

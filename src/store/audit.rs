@@ -130,6 +130,17 @@ impl Store {
         Ok(row.try_get("pseudonym")?)
     }
 
+    /// What a person is called in the chain.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn pseudonym_of(&self, forge: &str, login: &str) -> Result<String, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let pseudonym = self.pseudonym(&mut transaction, forge, login).await?;
+        transaction.commit().await?;
+        Ok(pseudonym)
+    }
+
     /// Puts everything that waits into the chain; how many rows were made.
     ///
     /// # Errors
@@ -368,12 +379,13 @@ impl Store {
         }
     }
 
-    /// Keeps a text or some bytes that an event of this run names; its digest.
+    /// Keeps a text or some bytes that an event of this run names, without secrets; the digest of what is kept.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn keep_record(&self, run: &str, kind: &str, bytes: &[u8]) -> Result<Digest, StoreError> {
-        let digest = Digest::of(bytes);
+        let bytes = self.redactor.bytes(bytes);
+        let digest = Digest::of(&bytes);
         sqlx::query(
             "insert into audit_records (run, digest, kind, body, kept_ms) values ($1, $2, $3, $4, $5) on conflict (run, digest) do nothing",
         )

@@ -23,14 +23,14 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
 use crate::audit::Life;
-use crate::domain::{Clock, SystemClock};
+use crate::domain::{Clock, Redactor, SystemClock};
 
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, repository_name};
 pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Stated, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
@@ -77,6 +77,7 @@ pub struct Store {
     priorities: Arc<[Priority]>,
     /// The time that stands on events.
     clock: Arc<dyn Clock>,
+    redactor: Arc<Redactor>,
     life: Life,
 }
 
@@ -111,7 +112,14 @@ impl Store {
             .connect(&url)
             .await?;
         migrate(&pool, is_shared).await?;
-        Ok(Self { pool, is_shared, priorities: Arc::default(), clock: Arc::new(SystemClock), life: Life::begin() })
+        Ok(Self {
+            pool,
+            is_shared,
+            priorities: Arc::default(),
+            clock: Arc::new(SystemClock),
+            redactor: Arc::default(),
+            life: Life::begin(),
+        })
     }
 
     /// The same with another clock for what is written of events.
@@ -119,6 +127,19 @@ impl Store {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// The same with a redactor of what is kept for people: records, outcomes and reports.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// The redactor of what is kept for people.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// The same with repositories whose jobs come earlier or later than those of others.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Envelope, SigningKey};
-use crate::pipeline::folder_of_attempt;
+use crate::pipeline::{folder_of_attempt, snapshot};
 use crate::store::{Claimed, StoreError};
 
 use super::Worker;
@@ -87,9 +87,9 @@ impl Worker {
     /// Keeps what the run leaves: the issue's words, the transcripts, the patch and the report; the digests that its last event names.
     pub(super) async fn keep_records(&self, claimed: &Claimed, report: &str) -> Result<Value, StoreError> {
         let run = &claimed.run.0;
-        let issue = json!({"title": claimed.text.title, "body": claimed.text.body, "url": claimed.issue_url}).to_string();
+        let issue = snapshot(&claimed.text, &claimed.issue_url);
         let folder = self.parts.settings.runs.join(run);
-        let mut records = vec![("issue".to_owned(), issue.into_bytes()), ("report".to_owned(), report.as_bytes().to_vec())];
+        let mut records = vec![("issue".to_owned(), issue), ("report".to_owned(), report.as_bytes().to_vec())];
         records.extend(read(&folder.join("patch.diff")).await.map(|patch| ("patch".to_owned(), patch)));
         for number in 1..=u32::try_from(claimed.checkpoint.tried.len()).unwrap_or(u32::MAX).saturating_add(1) {
             let transcript = read(&folder_of_attempt(&folder, number).join("trajectory.json")).await;

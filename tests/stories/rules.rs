@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("config", &["domain"]),
     ("audit", &[]),
     ("tools", &[]),
-    ("telemetry", &[]),
+    ("telemetry", &["domain"]),
     ("forge", &["domain", "config"]),
     ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
@@ -23,10 +23,10 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("guard", &["domain", "config"]),
     ("demo", &["domain", "config", "model"]),
     ("publish", &["domain", "config", "forge", "git", "guard"]),
-    ("pipeline", &["domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
-    ("worker", &["domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
-    ("web", &["domain", "config", "forge", "store"]),
-    ("app", &["config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+    ("pipeline", &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
+    ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
+    ("web", &["audit", "domain", "config", "forge", "store"]),
+    ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
 ];
 
 /// Libraries that only some rooms may name.

@@ -36,6 +36,7 @@ impl House {
             ids: Arc::new(TimeIds),
             wake: Arc::default(),
             max_body_bytes: 1 << 20,
+            gate: web::Gate::new(web::Access::Loopback),
             operator_token: None,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
