@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub use audit::{KEY_FILE, redactor, signing_key, write_key};
+pub use audit::{KEY_FILE, anchored_in, redactor, signing_key, write_key};
 pub use door::{DoorOnly, build_door};
 pub use lock::DataLock;
 pub use settings::limits;
@@ -132,7 +132,8 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
-        signing: audit::signing(config, key),
+        keeping: audit::keeping(&file.audit),
+        signing: audit::signing(config, key, &forges, &parts.mirrors),
     };
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
     let door = door(config, inbound, &store, clock, ids, wake);

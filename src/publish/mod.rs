@@ -4,6 +4,7 @@
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
 mod access;
+pub mod anchor;
 mod back;
 pub mod codeowners;
 mod comment;

@@ -26,7 +26,7 @@ use crate::audit::Life;
 use crate::domain::{Clock, Redactor, SystemClock};
 
 pub use asks::Ask;
-pub use audit::{ChainError, ChainState, repository_name};
+pub use audit::{ChainError, ChainState, EndedJob, Forgotten, Keeping, repository_name};
 pub use baselines::BaselineOf;
 pub use deliveries::{Intake, NewDelivery};
 pub use jobs::{JobRow, JobSummary};

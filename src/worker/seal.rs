@@ -16,6 +16,9 @@ use super::Worker;
 /// How long an event waits for its row at most.
 const SEAL: Duration = Duration::from_secs(1);
 
+/// How long a signed end may take to be put outside: a run that has ended waits for it.
+const ANCHORING: Duration = Duration::from_secs(30);
+
 /// How the end of the chain is signed.
 #[derive(Clone)]
 pub struct Signing {
@@ -32,16 +35,6 @@ pub struct Signing {
 pub trait Anchor: Send + Sync {
     /// Puts one there, behind those before.
     async fn put(&self, signed: &Envelope) -> Result<(), String>;
-}
-
-/// Nothing is put outside: said by `doctor`.
-pub struct NoAnchor;
-
-#[async_trait::async_trait]
-impl Anchor for NoAnchor {
-    async fn put(&self, _: &Envelope) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 impl std::fmt::Debug for Signing {
@@ -77,7 +70,8 @@ impl Worker {
             Err(error) => tracing::warn!(%error, "the end of the audit chain could not be signed; it is tried again"),
             Ok(None) => {}
             Ok(Some(signed)) => {
-                if let Err(why) = signing.anchor.put(&signed).await {
+                let put = tokio::time::timeout(ANCHORING, signing.anchor.put(&signed)).await;
+                if let Err(why) = put.unwrap_or_else(|_| Err(format!("no end after {} s", ANCHORING.as_secs()))) {
                     tracing::error!(why, "the signed end of the audit chain could not be put outside of the database; it is tried again");
                 }
             }

@@ -4,6 +4,7 @@
 
 mod attempts;
 mod audit;
+mod audit_kept;
 mod audit_told;
 mod bad_input;
 mod by_address;

@@ -26,7 +26,13 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("pipeline", &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
     ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
     ("web", &["audit", "domain", "config", "forge", "store"]),
-    ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+    (
+        "app",
+        &[
+            "audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "publish", "sandbox", "store", "web",
+            "worker",
+        ],
+    ),
 ];
 
 /// Libraries that only some rooms may name.
