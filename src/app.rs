@@ -1,5 +1,6 @@
 //! The only place that builds the concrete parts from the configuration and wires them.
 
+mod access;
 mod audit;
 pub mod doctor;
 mod door;
@@ -135,8 +136,9 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keeping: audit::keeping(&file.audit),
         signing: audit::signing(config, key, &forges, &parts.mirrors),
     };
+    let gate = access::gate(config, forges.clone(), &store, &clock).await.map_err(one)?;
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
-    let door = door(config, inbound, &store, clock, ids, wake);
+    let door = door(config, inbound, gate, &store, clock, ids, wake);
     Ok(Service {
         worker,
         address,
@@ -154,6 +156,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
 fn door(
     config: &Config,
     inbound: HashMap<String, Arc<dyn Inbound>>,
+    gate: web::Gate,
     store: &Store,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -166,7 +169,7 @@ fn door(
         ids,
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
-        gate: web::Gate::new(web::Access::Loopback),
+        gate,
         operator_token: config.operator_token.clone(),
     }
 }

@@ -9,6 +9,7 @@ mod forge;
 mod queue;
 mod read;
 mod secrets;
+mod web;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub use cluster::{Cluster, Medium, PullPolicy, Toleration};
 pub use forge::{DraftFallback, Forge, ForgeKind};
 pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
+pub use web::{Proxy, Roles, SignIn, Web, WebAccess};
 
 /// The whole file, checked: what is here can be worked with.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Config {
     pub operator_token: Option<SecretString>,
     /// The key that the audit chain is signed with, where one is configured.
     pub audit_key: Option<SecretString>,
+    /// The secrets of the applications that people sign in by, one for each `[[web.sign_in]]`.
+    pub sign_in: Vec<SecretString>,
 }
 
 /// One forge's secrets.
@@ -97,6 +101,9 @@ pub struct File {
     /// The audit chain.
     #[serde(default)]
     pub audit: Audit,
+    /// Who may look.
+    #[serde(default)]
+    pub web: Web,
 }
 
 /// `[service]`
@@ -413,6 +420,7 @@ impl File {
             guard: Guard::default(),
             verify: Verify::default(),
             audit: Audit::default(),
+            web: Web::default(),
         }
     }
 

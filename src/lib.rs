@@ -24,7 +24,7 @@
 //!        <- pipeline <- worker <- web <- app <- cli
 //! ```
 //!
-//! sqlx is named only in `store`, reqwest in `forge`, `model` and `demo`, axum in `web` and `demo`, kube in `sandbox::kubernetes`, the git program in
+//! sqlx is named only in `store`, reqwest in `forge`, `model`, `demo` and `client` (the other side of our API, which `cli` asks by), axum in `web` and `demo`, kube in `sandbox::kubernetes`, the git program in
 //! `git` and, as the forge that it plays, in `demo`.
 //! `tools` is what runs inside the sandbox; the program `frognano-tools` compiles it alone.
 
@@ -36,6 +36,8 @@ pub mod app;
 pub mod audit;
 #[cfg(feature = "service")]
 pub mod cli;
+#[cfg(feature = "service")]
+pub mod client;
 #[cfg(feature = "service")]
 pub mod config;
 #[cfg(feature = "service")]

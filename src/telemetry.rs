@@ -1,4 +1,6 @@
-//! Logs: one line an event, as JSON for machines or as text for a terminal, on the error output. Bodies and secrets are never in them.
+//! What the service tells of itself: [`metrics`], and logs: one line an event, as JSON for machines or as text for a terminal, on the error output. Bodies and secrets are never in them.
+
+pub mod metrics;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, OnceLock};

@@ -7,6 +7,7 @@ mod anchor;
 mod asks;
 mod commands;
 mod conclude;
+mod fates;
 mod feedback;
 mod prune;
 mod reap;
@@ -35,6 +36,7 @@ use crate::publish::report::Report;
 use crate::publish::{Allowance, Place, StatusComment, text};
 use crate::store::{Claimed, Keeping, QueueLimits, Store, StoreError, Which};
 
+use crate::telemetry::metrics;
 use record::{JobEpisodes, JobRecord};
 use witnessed::Witnessed;
 
@@ -193,6 +195,7 @@ impl Worker {
             hands.spawn(self.clone().answer_asks(stop.clone()));
         }
         hands.spawn(self.clone().watch_reviews(stop.clone()));
+        hands.spawn(self.clone().follow_fates(stop.clone()));
         hands.spawn(self.clone().seal_again_and_again(stop.clone()));
         hands.spawn(self.clone().prune_again_and_again(stop.clone()));
         hands.spawn(self.clone().erase_again_and_again(stop.clone()));
@@ -230,6 +233,9 @@ impl Worker {
 
     async fn work_on(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
         self.busy.fetch_add(1, Ordering::Relaxed);
+        if let Some(waited) = claimed.waited_ms {
+            metrics::waited(u64::try_from(waited).unwrap_or(0));
+        }
         let ended = self.keep_and_run(claimed, part, abort).await;
         self.busy.fetch_sub(1, Ordering::Relaxed);
         ended

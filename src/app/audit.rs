@@ -72,7 +72,13 @@ pub fn redactor(config: &Config) -> Result<Redactor, String> {
         secrets.webhook.iter().chain([access]).cloned().collect::<Vec<_>>()
     };
     let others = [&config.model_key, &config.database_password, &config.operator_token, &config.audit_key];
-    let all = config.forges.iter().flat_map(of_forge).chain(others.into_iter().flatten().cloned()).collect::<Vec<_>>();
+    let all = config
+        .forges
+        .iter()
+        .flat_map(of_forge)
+        .chain(others.into_iter().flatten().cloned())
+        .chain(config.sign_in.clone())
+        .collect::<Vec<_>>();
     Redactor::new(all.iter().map(|secret| secret.expose_secret()), &config.file.audit.redact)
         .map_err(|why| format!("[audit] redact: {why}"))
 }

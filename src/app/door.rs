@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Forges, TimeIds, all_forges, door, learn_accounts, listen, open_store, priorities, redactor};
+use super::{Forges, TimeIds, access, all_forges, door, learn_accounts, listen, open_store, priorities, redactor};
 use crate::config::Config;
 use crate::domain::{Clock, SystemClock};
 use crate::forge::{Forge, OwnAccounts};
@@ -32,14 +32,15 @@ pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
     let one = |complaint: String| vec![complaint];
     let file = &config.file;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let Forges { inbound, accounts, complaints, .. } = all_forges(config, &clock);
+    let Forges { inbound, hands, accounts, complaints } = all_forges(config, &clock);
     if !complaints.is_empty() {
         return Err(complaints);
     }
     let store =
         open_store(config).await.map_err(one)?.with_priorities(priorities(file)).with_redactor(Arc::new(redactor(config).map_err(one)?));
     let (listener, address) = listen(file).await.map_err(one)?;
-    let door = door(config, inbound, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
+    let gate = access::gate(config, hands, &store, &clock).await.map_err(one)?;
+    let door = door(config, inbound, gate, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
     Ok(DoorOnly { address, store, routes: web::routes(door), accounts, listener })
 }
 

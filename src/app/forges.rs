@@ -50,7 +50,23 @@ pub(super) fn forge(
     myself: &OwnAccounts,
     clock: &Arc<dyn Clock>,
 ) -> Result<EarsAndHands, String> {
-    let settings = crate::forge::Settings {
+    let settings = forge_settings(entry, secrets, clock)?;
+    let ears = Ears { kind: entry.kind, name: entry.name.clone(), label: label.to_owned(), myself: myself.clone() };
+    let ears = ears.believing(secrets.webhook.clone(), gitlab::Age::Fresh(clock.clone()))?;
+    let hands: Arc<dyn Forge> = match entry.kind {
+        ForgeKind::Github => Arc::new(match &secrets.access {
+            Access::Token(_) => github::Client::new(settings)?,
+            Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
+        }),
+        ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
+        ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
+    };
+    Ok((ears, hands))
+}
+
+/// How a configured forge is reached.
+pub(super) fn forge_settings(entry: &ForgeEntry, secrets: &ForgeSecrets, clock: &Arc<dyn Clock>) -> Result<crate::forge::Settings, String> {
+    Ok(crate::forge::Settings {
         name: entry.name.clone(),
         api_base: entry.api_base(),
         git_base: entry.service_url().clone(),
@@ -64,18 +80,7 @@ pub(super) fn forge(
         write_spacing: entry.write_spacing(),
         pause: Arc::new(crate::forge::Sleep),
         clock: clock.clone(),
-    };
-    let ears = Ears { kind: entry.kind, name: entry.name.clone(), label: label.to_owned(), myself: myself.clone() };
-    let ears = ears.believing(secrets.webhook.clone(), gitlab::Age::Fresh(clock.clone()))?;
-    let hands: Arc<dyn Forge> = match entry.kind {
-        ForgeKind::Github => Arc::new(match &secrets.access {
-            Access::Token(_) => github::Client::new(settings)?,
-            Access::App { id, key } => github::Client::for_app(settings, &github::Identity { id: id.clone(), key: key.clone() })?,
-        }),
-        ForgeKind::Gitea | ForgeKind::Forgejo => Arc::new(gitea::Client::new(settings)?),
-        ForgeKind::Gitlab => Arc::new(gitlab::Client::new(settings)?),
-    };
-    Ok((ears, hands))
+    })
 }
 
 /// Asks a forge until it answers which account our token belongs to: what that account does is not heard.

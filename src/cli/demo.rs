@@ -163,7 +163,15 @@ impl Demo {
             webhook: vec![SecretString::from(secret.to_owned())],
             access: Access::Token(SecretString::from(token.to_owned())),
         };
-        Ok(Config { file, forges: vec![secrets], model_key: None, database_password: None, operator_token: None, audit_key: None })
+        Ok(Config {
+            file,
+            forges: vec![secrets],
+            model_key: None,
+            database_password: None,
+            operator_token: None,
+            audit_key: None,
+            sign_in: Vec::new(),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command line: one file a command.
 //!
 //! Results go to the standard output, everything else to the error output. Exit status: 0 done, 1 our fault, 2 usage or configuration;
-//! `fix` adds 3 (no patch) and 4 (refused), `check-patch` adds 4 (refused).
+//! `fix` adds 3 (no patch) and 4 (refused), `check-patch` adds 4 (refused), `runs` adds 3 (no such run) and 4 (the service says no).
 
 mod audit;
 mod check_patch;
@@ -11,7 +11,10 @@ mod fix;
 mod progress;
 mod queue;
 mod replay;
+mod runs;
 mod serve;
+mod table;
+mod token;
 mod webhook;
 
 use std::io::Write as _;
@@ -41,6 +44,10 @@ enum Command {
     Fix(Box<fix::Fix>),
     /// Look at the queue, hold it, let it go on, stop everything.
     Queue(queue::Queue),
+    /// Look at runs, follow one, end one, make one anew, over the API of a running service.
+    Runs(runs::Runs),
+    /// Keys for programs that use the API.
+    Token(token::Token),
     /// Look into deliveries of webhooks.
     Webhook(webhook::Webhook),
     /// Take a run out of the audit chain, check it, check the chain.
@@ -68,6 +75,8 @@ pub fn main() -> ExitCode {
             Command::Doctor(doctor) => doctor.run().await,
             Command::Fix(fix) => fix.run(asked_to_stop()).await,
             Command::Queue(queue) => queue.run().await,
+            Command::Runs(runs) => runs.run().await,
+            Command::Token(token) => token.run().await,
             Command::Webhook(webhook) => webhook.run(),
             Command::Audit(audit) => audit.run().await,
             Command::Replay(replay) => replay.run(asked_to_stop()).await,

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::app;
 use crate::config::Config;
 use crate::domain::SystemClock;
-use crate::store::{Store, StoreError};
+use crate::store::{Doer, Store, StoreError};
 
 use super::{fault, print, usage};
 
@@ -72,9 +72,9 @@ impl Queue {
     async fn done(&self, store: &Store) -> Result<String, StoreError> {
         let stopped = match &self.act {
             Act::Show => None,
-            Act::Pause(said) => store.pause(&said.by, &said.why, &SystemClock).await.map(|()| None)?,
-            Act::Resume(said) => store.resume(&said.by).await.map(|_| None)?,
-            Act::Kill(said) => Some(store.kill(&said.by, &said.why, &SystemClock).await?),
+            Act::Pause(said) => store.pause(&Doer::operator(&said.by), &said.why, &SystemClock).await.map(|()| None)?,
+            Act::Resume(said) => store.resume(&Doer::operator(&said.by)).await.map(|_| None)?,
+            Act::Kill(said) => Some(store.kill(&Doer::operator(&said.by), &said.why, &SystemClock).await?),
         };
         let (summary, paused) = (store.summary().await?, store.paused().await?);
         if self.json {

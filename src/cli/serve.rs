@@ -35,6 +35,7 @@ enum Part {
 impl Serve {
     pub(super) async fn run(self, stop: CancellationToken) -> ExitCode {
         telemetry::start();
+        telemetry::metrics::start();
         let config = match Config::load(&self.config) {
             Ok(config) => config,
             Err(complaints) => return usage(&complaints),

@@ -163,6 +163,7 @@ impl File {
         demand((0.0..=2.0).contains(&run.temperature), "[run] temperature: between 0 and 2".to_owned());
         demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
         complaints.extend(of_the_cluster);
+        complaints.extend(self.complaints_of_web());
         complaints
     }
 }
@@ -171,7 +172,7 @@ fn is_web(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Queue, Repositories, Run, Sandbox, SecretSource, Service};
+use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Queue, Repositories, Run, Sandbox, SecretSource, Service, Web};
 
 impl Config {
     /// Reads and checks a file and the secrets that it names.
@@ -35,10 +35,17 @@ impl Config {
         let operator_token = read(&file.service.operator_token, "[service] operator_token");
         let audit_key = read(&file.audit.key, "[audit] key");
         let database_password = read(&file.service.database_password, "[service] database_password");
+        let mut sign_in = Vec::new();
+        for entry in &file.web.sign_in {
+            match entry.client_secret.read(folder) {
+                Ok(secret) => sign_in.push(secret),
+                Err(why) => complaints.push(format!("[[web.sign_in]] {:?} client_secret: {why}", entry.forge)),
+            }
+        }
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token, audit_key })
+        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token, audit_key, sign_in })
     }
 }
 
@@ -60,6 +67,7 @@ fn parse_every_section(text: &str) -> Result<File, Vec<String>> {
             "run" => every_key::<Run>(value, &place, &[], &mut complaints),
             "repositories" => every_key::<Repositories>(value, &place, &[], &mut complaints),
             "guard" => every_key::<Guard>(value, &place, &[], &mut complaints),
+            "web" => every_key::<Web>(value, &place, &[], &mut complaints),
             "forge" => match value.as_array() {
                 Some(forges) => {
                     for (at, forge) in forges.iter().enumerate() {

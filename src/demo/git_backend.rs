@@ -96,6 +96,24 @@ pub fn commit_file(repository: &Path, branch: &str, file: &str, by: &str) -> io:
     Ok(())
 }
 
+/// Merges a branch into another, as the button on a forge does; the head stays reachable as `kept`. The merge commit.
+///
+/// # Errors
+/// What git says, also where they do not go together.
+pub fn merge(repository: &Path, (base, head): (&str, &str), kept: &str, by: &str) -> io::Result<String> {
+    let told = |output: Output| String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let (base, head) = (format!("refs/heads/{base}"), format!("refs/heads/{head}"));
+    let tree = told(run(git(repository).args(["merge-tree", "--write-tree", &base, &head]))?);
+    let mut commit = git(repository);
+    for role in ["AUTHOR", "COMMITTER"] {
+        commit.env(format!("GIT_{role}_NAME"), by).env(format!("GIT_{role}_EMAIL"), format!("{by}@example.com"));
+    }
+    let made = told(run(commit.args(["commit-tree", "-p", &base, "-p", &head, "-m", &format!("Merge {head}"), &tree]))?);
+    run(git(repository).args(["update-ref", kept, &head]))?;
+    run(git(repository).args(["update-ref", &base, &made]))?;
+    Ok(made)
+}
+
 /// Protects the default branch of a repository that the forge takes over.
 ///
 /// # Errors

@@ -92,11 +92,13 @@ pub enum Command {
     Help,
     /// Work once more on an open pull request of ours, with the rest of the comment as the task.
     Revise,
+    /// Say that the verdict of a pull request of ours was wrong, in one word.
+    Wrong,
 }
 
 impl Command {
     /// Every command.
-    pub const ALL: [Self; 5] = [Self::Retry, Self::Cancel, Self::Status, Self::Help, Self::Revise];
+    pub const ALL: [Self; 6] = [Self::Retry, Self::Cancel, Self::Status, Self::Help, Self::Revise, Self::Wrong];
 
     /// The word as people write it.
     #[must_use]
@@ -107,13 +109,28 @@ impl Command {
             Self::Status => "status",
             Self::Help => "help",
             Self::Revise => "revise",
+            Self::Wrong => "wrong",
         }
     }
 
-    /// The command of this word; case and everything else must fit.
+    /// The command of this word; case and everything else must fit. Behind `wrong` stands one more word of letters, digits and dashes.
     #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|command| command.word() == word)
+    pub fn of(words: &str) -> Option<Self> {
+        match words.split_once(' ') {
+            Some(("wrong", what)) if Self::is_word(what.trim()) => Some(Self::Wrong),
+            _ => Self::ALL.into_iter().find(|command| command.word() == words),
+        }
+    }
+
+    /// The one word behind `/frognano wrong` in the first line of a comment.
+    #[must_use]
+    pub fn word_of_wrong(text: &str) -> Option<&str> {
+        let word = text.lines().next()?.strip_prefix("/frognano ")?.trim().strip_prefix("wrong ")?.trim();
+        Self::is_word(word).then_some(word)
+    }
+
+    fn is_word(text: &str) -> bool {
+        (1..=40).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     }
 }
 

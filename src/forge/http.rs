@@ -23,6 +23,7 @@ use super::etags::Etags;
 use super::limits::{Limits, Writes};
 use super::settings::{Pause, Settings};
 use crate::domain::Clock;
+use crate::telemetry::metrics;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -106,6 +107,8 @@ pub(super) struct Http {
     limits: Limits,
     etags: Option<Etags>,
     writes: Option<Writes>,
+    /// The name of the forge's entry in the configuration.
+    name: String,
 }
 
 impl Http {
@@ -148,30 +151,9 @@ impl Http {
         more: &[(&'static str, &'static str)],
         credentials: Arc<dyn Credentials>,
     ) -> Result<Self, String> {
-        let name = &settings.name;
-        check_base(name, &settings.api_base)?;
-        check_base(name, &settings.git_base)?;
-        let headers: HeaderMap =
-            more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
-
-        // Another part of the service may have chosen the same provider before.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers)
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(TIMEOUT);
-        if let Some(bundle) = &settings.ca_bundle {
-            let certificates = Certificate::from_pem_bundle(bundle).unwrap_or_default();
-            if certificates.is_empty() {
-                return Err(format!("forge `{name}`: its CA bundle holds no certificate in PEM form"));
-            }
-            builder = builder.tls_certs_only(certificates);
-        }
-        let client = builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))?;
+        check_base(&settings.name, &settings.api_base)?;
+        check_base(&settings.name, &settings.git_base)?;
+        let client = client(settings, more)?;
         Ok(Self {
             client,
             base: settings.api_base.clone(),
@@ -182,6 +164,7 @@ impl Http {
             clock: Arc::clone(&settings.clock),
             limits: Limits::default(),
             etags: None,
+            name: settings.name.clone(),
             writes: (!settings.write_spacing.is_zero()).then(|| Writes::apart(settings.write_spacing)),
         })
     }
@@ -322,7 +305,20 @@ impl Http {
     }
 
     /// One try; a failure says whether the request may have reached the forge.
+    /// Asks once, and counts the answer.
     async fn once(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
+        let answered = self.unseen(call, url, token).await;
+        let class = match answered.as_ref().map(|answer| answer.status.as_u16() / 100) {
+            Ok(2 | 3) => "2xx",
+            Ok(4) => "4xx",
+            Ok(5) => "5xx",
+            _ => "none",
+        };
+        metrics::forge_call(&self.name, class);
+        answered
+    }
+
+    async fn unseen(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
         let broken = |error: reqwest::Error| {
             let sent = !error.is_connect();
             (Trouble::Later { message: shorten(&causes(&error.without_url())), wait: None }, sent)
@@ -384,6 +380,34 @@ fn repeats_no_token(mut answer: Answer, token: &SecretString) -> Answer {
         answer.headers.insert(LOCATION, place);
     }
     answer
+}
+
+/// What sends requests: with these headers, to the machine that the settings trust, without a proxy, and never on to another place.
+///
+/// # Errors
+/// A sentence when the certificates can't be used.
+pub(super) fn client(settings: &Settings, more: &[(&'static str, &'static str)]) -> Result<reqwest::Client, String> {
+    let name = &settings.name;
+    let headers: HeaderMap = more.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+
+    // Another part of the service may have chosen the same provider before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("frognano-bot/", env!("CARGO_PKG_VERSION")))
+        .default_headers(headers)
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(TIMEOUT);
+    if let Some(bundle) = &settings.ca_bundle {
+        let certificates = Certificate::from_pem_bundle(bundle).unwrap_or_default();
+        if certificates.is_empty() {
+            return Err(format!("forge `{name}`: its CA bundle holds no certificate in PEM form"));
+        }
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder.build().map_err(|error| format!("forge `{name}`: no HTTP client can be made: {}", causes(&error)))
 }
 
 /// The same error, should our token stand in it by another way.

@@ -18,6 +18,7 @@ pub mod github;
 pub mod gitlab;
 mod http;
 mod limits;
+pub mod oauth;
 mod own;
 mod payload;
 mod rows;
@@ -181,6 +182,10 @@ pub struct PullRequestNow {
     pub base: String,
     /// The commit at its head, as the forge knows it.
     pub head_sha: String,
+    /// Merged, not only closed.
+    pub merged: bool,
+    /// The commit that it was merged as, where the forge says it.
+    pub merged_as: Option<String>,
 }
 
 /// A review of a pull request.
@@ -383,6 +388,10 @@ pub trait Forge: Send + Sync {
     }
     /// The pull request now, open or not.
     async fn pull_request(&self, repo: &RepoRef, number: i64) -> Result<PullRequestNow, ForgeError>;
+    /// Where git finds the head of a pull request, also when its branch is gone.
+    fn pull_request_reference(&self, number: i64) -> String {
+        format!("refs/pull/{number}/head")
+    }
     /// Replaces the text of a pull request of ours.
     async fn edit_pull_request(&self, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError>;
     /// All reviews of a pull request, oldest first.

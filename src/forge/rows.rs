@@ -325,6 +325,11 @@ pub(super) struct PullRow {
     head: BranchEnd,
     #[serde(default)]
     base: Option<BranchEnd>,
+    #[serde(default)]
+    merged: Option<bool>,
+    /// Of an open one GitHub's trial merge.
+    #[serde(default)]
+    merge_commit_sha: Option<String>,
 }
 
 impl PullRow {
@@ -345,6 +350,8 @@ impl PullRow {
             head: is_own.then_some(self.head.name),
             base: self.base.map(|base| base.name).unwrap_or_default(),
             head_sha: self.head.sha,
+            merged: self.merged == Some(true),
+            merged_as: self.merge_commit_sha.filter(|_| self.merged == Some(true)),
         }
     }
 

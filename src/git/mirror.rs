@@ -226,6 +226,17 @@ impl Mirror {
         }
     }
 
+    /// A commit between these two that says in git's own words that it reverts the first.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn reverted_by(&self, commit: &ObjectId, tip: &ObjectId) -> Result<Option<ObjectId>, GitError> {
+        let (words, range) = (format!("--grep=This reverts commit {commit}"), format!("{commit}..{tip}"));
+        let args = ["log", "--format=%H", "--max-count=1", "--fixed-strings", &words, "--end-of-options", &range];
+        let output = self.git.run(&self.folder, &args).await?;
+        Ok(ObjectId::parse(String::from_utf8_lossy(&output).trim()))
+    }
+
     /// The newest commit that both stem from.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use crate::domain::{Clock, ExitReason};
 use crate::model::qwen::Tools;
 use crate::model::{Model, ModelError, Turn, TurnRequest};
 use crate::sandbox::{Sandbox, SandboxError};
+use crate::telemetry::metrics;
 
 /// What a run works with.
 pub struct With<'a> {
@@ -96,6 +97,8 @@ impl<'a> Run<'a> {
             None => reading::unread(),
         };
         telling::tell_of(&reading, self.with.model);
+        let tokens = turn.usage.map_or((0, 0), |usage| (usage.prompt_tokens, usage.completion_tokens));
+        metrics::turn(reading.kind.name(), tokens.0, tokens.1);
         let answered_ms = self.elapsed_ms();
         let mut record = TurnRecord {
             step,

@@ -5,6 +5,7 @@ use super::trajectory::TurnReading;
 use crate::config::ParseToolCalls;
 use crate::model::Model;
 use crate::model::qwen::{Channel, Kind};
+use crate::telemetry::metrics;
 
 /// Counts what the server's parser lost, by model, channel and form, for whoever collects the log's `monotonic_counter` fields.
 pub(super) fn tell_of(reading: &TurnReading, model: &dyn Model) {
@@ -17,6 +18,7 @@ pub(super) fn tell_of(reading: &TurnReading, model: &dyn Model) {
                 if parsed_here {
                     tracing::debug!(monotonic_counter.tool_calls_parsed = count, model, channel, form, "read tool calls");
                 } else {
+                    metrics::recovered(channel, form, *count);
                     tracing::warn!(
                         monotonic_counter.tool_calls_recovered = count,
                         model,

@@ -4,6 +4,7 @@
 //! anywhere goes on behind its last finished stage; a patch reaches `publish` only through the guard and the judge.
 
 mod admit;
+mod afterwards;
 mod agent;
 mod allowed;
 mod attempts;
@@ -40,6 +41,7 @@ use crate::publish::text::{self, Proposal};
 use crate::publish::{self, Destination, Place, PublishError};
 use crate::sandbox::Sandboxes;
 use crate::store::{Checkpoint, RunFiles, Store};
+use crate::telemetry::metrics;
 
 pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
@@ -385,6 +387,7 @@ impl Work<'_> {
     pub(crate) fn finish_stage(&mut self) {
         if let Some((stage, began)) = self.stage_began.take() {
             let took = u64::try_from(self.parts.clock.now_ms() - began).unwrap_or(0);
+            metrics::stage(stage.name(), took);
             self.checkpoint.stage_ms.push((stage.name().to_owned(), took));
         }
     }

@@ -14,6 +14,9 @@ pub fn help(label: &str, pull_request: &str) -> String {
         Command::Cancel => "stop what is going on for this issue".to_owned(),
         Command::Status => "say how far it is".to_owned(),
         Command::Help => "say this".to_owned(),
+        Command::Wrong => format!(
+            "on a {pull_request} of this bot, with one word behind it (`/frognano wrong regression`): say that its verdict was wrong; it is counted, and shown to the operator"
+        ),
         Command::Revise => format!(
             "on a {pull_request} of this bot: work on it once more, with what is written below the command as the task; a review that requests changes does the same; at most {} times",
             Round::MOST
@@ -23,6 +26,20 @@ pub fn help(label: &str, pull_request: &str) -> String {
     format!(
         "**frognano-bot** listens to people with write access. The command is the whole first line of a comment, on the issue or on this bot's {pull_request}:\n\n{}",
         lines.collect::<Vec<_>>().join("\n")
+    )
+}
+
+/// To `/frognano wrong` without a word.
+#[must_use]
+pub fn no_word() -> String {
+    "**frognano-bot**: say in one word of letters, digits and dashes what was wrong, as in `/frognano wrong regression`.".to_owned()
+}
+
+/// A person found the verdict wrong.
+#[must_use]
+pub fn noted_as_wrong(pull_request: &str) -> String {
+    format!(
+        "**frognano-bot** noted that the verdict of this {pull_request} was wrong. It is counted as a false green and shown to the operator. Thank you."
     )
 }
 

@@ -113,9 +113,13 @@ impl Store {
     /// The name of a person in the chain: random, and known to the database alone.
     async fn pseudonym(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, forge: &str, login: &str) -> Result<String, StoreError> {
         let (forge, login) = (plain(forge), plain(login));
+        let who = (forge.clone(), login.clone());
+        if let Some(known) = self.pseudonyms.get(&who) {
+            return Ok(known);
+        }
         let person = Person { forge: forge.clone(), login: login.clone(), salt: uuid::Uuid::new_v4().simple().to_string() };
         // Written before anything is read, so that SQLite's one writer waits for its turn here.
-        sqlx::query(
+        let made = sqlx::query(
             "insert into people (pseudonym, forge, login, salt) select cast($1 as text), cast($2 as text), cast($3 as text), cast($4 as text) \
              where not exists (select 1 from people where forge = $2 and login = $3) on conflict do nothing",
         )
@@ -130,7 +134,11 @@ impl Store {
             .bind(&login)
             .fetch_one(&mut **transaction)
             .await?;
-        Ok(row.try_get("pseudonym")?)
+        let pseudonym: String = row.try_get("pseudonym")?;
+        if made.rows_affected() == 0 {
+            self.pseudonyms.put(who, pseudonym.clone());
+        }
+        Ok(pseudonym)
     }
 
     /// What a person is called in the chain.

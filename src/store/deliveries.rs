@@ -42,7 +42,9 @@ pub enum Intake {
 }
 
 impl Intake {
-    const fn name(&self) -> &'static str {
+    /// The stable name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Job(_) => "job",
             Self::Waiting => "waiting",
@@ -97,8 +99,12 @@ impl Store {
             return Ok(Intake::Repeated);
         };
         let id: String = row.try_get("id")?;
+        let mut noted = None;
         if let Some(repo) = delivery.read.ok().and_then(|event| event.repository.as_ref()) {
-            note_repository(&mut transaction, repo).await?;
+            if self.noted.get(repo).is_none() {
+                note_repository(&mut transaction, repo).await?;
+                noted = Some(repo.clone());
+            }
             let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
             reviews::wake(&mut transaction, repo, number, now).await?;
         }
@@ -127,6 +133,9 @@ impl Store {
         };
         self.note(&mut transaction, &told(delivery, verb, &explained, &intake)).await?;
         transaction.commit().await?;
+        if let Some(repo) = noted {
+            self.noted.put(repo, ());
+        }
         Ok(intake)
     }
 }

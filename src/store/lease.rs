@@ -9,7 +9,7 @@ use sqlx::Row as _;
 use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Clock, Ids, IssueText, JobId, Judging, Kept, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, Trigger};
 
-use super::{Store, StoreError, plain, repository_name, reviews, run_files};
+use super::{Store, StoreError, fates, plain, repository_name, reviews, run_files};
 
 /// What is finished of a job. A resumed run starts behind it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +162,8 @@ pub struct Claimed {
     pub origin: Option<Origin>,
     /// What is finished.
     pub checkpoint: Checkpoint,
+    /// How long the job waited, in milliseconds, where the work on it begins now.
+    pub waited_ms: Option<i64>,
 }
 
 impl Store {
@@ -337,9 +339,15 @@ impl Store {
         .await?;
         fenced(lease, done.rows_affected())?;
         if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
+            fates::begin(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
             reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
         }
-        let facts = json!({"outcome": outcome.name(), "reason": outcome.reason(), "records": records});
+        // Why somebody stopped a run is said in words of people.
+        let reason = match outcome {
+            Outcome::Cancelled { by } => Digest::of(by.as_bytes()).to_string(),
+            other => other.reason(),
+        };
+        let facts = json!({"outcome": outcome.name(), "reason": reason, "records": records});
         self.note(&mut transaction, &lease.note(Kind::RunEnded, facts)).await?;
         run_files::forget(&mut transaction, &claimed.run.0).await?;
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
@@ -392,5 +400,6 @@ pub(super) fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },
         origin,
         checkpoint,
+        waited_ms: None,
     })
 }

@@ -4,17 +4,26 @@
 //! de-duplication; each write of a worker is fenced by its [`Lease`], so that a worker that lost its lease can change nothing any more.
 //! The SQL is the same for SQLite and PostgreSQL, but for the few words that only one of them needs.
 
+mod acts;
+mod api;
 mod asks;
 mod audit;
 mod baselines;
+mod counted;
 mod deliveries;
+mod fates;
 mod jobs;
+mod known;
 mod lease;
 mod queue;
 mod repositories;
 mod reviews;
 mod run_files;
+mod secrets;
+mod sessions;
 mod standing;
+mod tokens;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +32,27 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
 use crate::audit::Life;
-use crate::domain::{Clock, Redactor, SystemClock};
+use crate::domain::{Clock, Redactor, RepoRef, SystemClock};
+use known::Known;
 
+pub use acts::Doer;
+pub use api::{LogLine, OpenPullRequest, RepositoryRuns};
 pub use asks::Ask;
 pub use audit::{ChainError, ChainState, EndedJob, Forgotten, Keeping, repository_name};
 pub use baselines::BaselineOf;
+pub use counted::Standing;
 pub use deliveries::{Intake, NewDelivery};
+pub use fates::{Ending, Fate, Merged};
 pub use jobs::{JobRow, JobSummary};
 pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Stated, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
+pub use secrets::new_secret;
+pub use sessions::{Session, SessionTimes};
 pub use standing::{KnownJob, Made};
+pub use tokens::{ApiToken, Scope, TOKEN_PREFIX};
+pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +97,10 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     redactor: Arc<Redactor>,
     life: Life,
+    /// Pseudonyms by forge and login.
+    pseudonyms: Arc<Known<(String, String), String>>,
+    /// Repositories that have their row, with their path.
+    noted: Arc<Known<RepoRef, ()>>,
 }
 
 impl Store {
@@ -119,6 +141,8 @@ impl Store {
             clock: Arc::new(SystemClock),
             redactor: Arc::default(),
             life: Life::begin(),
+            pseudonyms: Arc::default(),
+            noted: Arc::default(),
         })
     }
 

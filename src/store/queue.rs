@@ -7,8 +7,8 @@ use serde_json::json;
 use sqlx::Row as _;
 
 use super::lease::claimed;
-use super::{Alone, Claimed, Store, StoreError, plain};
-use crate::audit::{Digest, Kind, Note, Who};
+use super::{Alone, Claimed, Doer, Store, StoreError, plain};
+use crate::audit::{Digest, Kind};
 use crate::domain::{Cancel, Clock, Ids, RepoRef};
 
 /// How many runs there may be; 0: no limit.
@@ -133,7 +133,7 @@ impl Store {
                  run = coalesce(run, $3), started_ms = case when $5 = 1 then coalesce(started_ms, $4) else started_ms end \
                  where id = (select j.id from jobs j where {due} and {may_begin} and {limited} \
                  order by {order} limit 1{one_each}) and {still_due} \
-                 returning id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
+                 returning queued_ms, started_ms, id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
                 limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 >= 0" },
                 one_each = self.one_each(),
                 still_due = due.replace("j.", ""),
@@ -156,7 +156,9 @@ impl Store {
                 transaction.commit().await?;
                 continue;
             };
-            let claimed = claimed(&row)?;
+            let mut claimed = claimed(&row)?;
+            let (queued, started): (i64, Option<i64>) = (row.try_get("queued_ms")?, row.try_get("started_ms")?);
+            claimed.waited_ms = started.filter(|started| *started == now).map(|started| started.saturating_sub(queued).max(0));
             let facts = json!({"worker": Digest::of(owner.as_bytes()), "leases": claimed.leases, "was_at": claimed.stage});
             self.note(&mut transaction, &claimed.lease.note(Kind::JobClaimed, facts)).await?;
             transaction.commit().await?;
@@ -183,10 +185,10 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn pause(&self, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
+    pub async fn pause(&self, by: &Doer, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {
         let mut transaction = self.pool.begin().await?;
-        hold(&mut transaction, by, why, clock).await?;
-        self.note(&mut transaction, &operator(by, json!({"did": "pause", "why": Digest::of(why.as_bytes())}))).await?;
+        hold(&mut transaction, &by.name, why, clock).await?;
+        self.note(&mut transaction, &by.note(Kind::Operator, json!({"did": "pause", "why": Digest::of(why.as_bytes())}))).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -195,10 +197,10 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn resume(&self, by: &str) -> Result<bool, StoreError> {
+    pub async fn resume(&self, by: &Doer) -> Result<bool, StoreError> {
         let mut transaction = self.pool.begin().await?;
         let was_held = sqlx::query("delete from switches where name = 'pause'").execute(&mut *transaction).await?.rows_affected() == 1;
-        self.note(&mut transaction, &operator(by, json!({"did": "resume", "was_held": was_held}))).await?;
+        self.note(&mut transaction, &by.note(Kind::Operator, json!({"did": "resume", "was_held": was_held}))).await?;
         transaction.commit().await?;
         Ok(was_held)
     }
@@ -217,25 +219,21 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails; then nothing was done.
-    pub async fn kill(&self, by: &str, why: &str, clock: &dyn Clock) -> Result<u64, StoreError> {
+    pub async fn kill(&self, by: &Doer, why: &str, clock: &dyn Clock) -> Result<u64, StoreError> {
         let because = if why.is_empty() { String::new() } else { format!(": {why}") };
-        let cancel = Cancel { why: format!("{by} stopped all runs{because}"), quiet: false, at_ms: clock.now_ms() };
+        let cancel = Cancel { why: format!("{} stopped all runs{because}", by.name), quiet: false, at_ms: clock.now_ms() };
         let text = serde_json::to_string(&cancel).map_err(|error| StoreError::Failed(error.to_string()))?;
         let mut transaction = self.alone(Alone::Claims).await?;
-        hold(&mut transaction, by, why, clock).await?;
+        hold(&mut transaction, &by.name, why, clock).await?;
         let asked = sqlx::query("update jobs set cancel_asked = $1 where state = 'running' and cancel_asked is null")
             .bind(text)
             .execute(&mut *transaction)
             .await?;
         let facts = json!({"did": "kill", "why": Digest::of(why.as_bytes()), "asked": asked.rows_affected()});
-        self.note(&mut transaction, &operator(by, facts)).await?;
+        self.note(&mut transaction, &by.note(Kind::Operator, facts)).await?;
         transaction.commit().await?;
         Ok(asked.rows_affected())
     }
-}
-
-fn operator(by: &str, facts: serde_json::Value) -> Note {
-    Note::new(Kind::Operator, facts).by(Who::Operator(plain(by)))
 }
 
 async fn hold(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, by: &str, why: &str, clock: &dyn Clock) -> Result<(), StoreError> {

@@ -34,15 +34,20 @@ pub struct KnownJob {
     pub run: Option<String>,
     /// The outcome's stable name.
     pub outcome: Option<String>,
+    /// The reason's stable name.
+    pub reason: Option<String>,
     /// One sentence, or the address of the pull request.
     pub detail: Option<String>,
     /// Where it comes from, when it is not a label.
     pub origin: Option<Origin>,
+    /// Why it is to be stopped, where somebody asked for that.
+    pub cancel: Option<Cancel>,
     /// What is finished.
     pub checkpoint: Checkpoint,
 }
 
-const COLUMNS: &str = "id, forge, repo_id, repo_path, issue, issue_url, title, body, queued_ms, state, stage, steps, run, outcome, detail, origin, checkpoint";
+pub(super) const COLUMNS: &str = "id, forge, repo_id, repo_path, issue, issue_url, title, body, queued_ms, state, stage, steps, run, outcome, reason, detail, \
+     origin, cancel_asked, checkpoint";
 
 /// What became of the wish for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,22 +156,8 @@ impl Store {
     /// # Errors
     /// When the database fails.
     pub async fn ask_cancel(&self, job: &str, cancel: &Cancel) -> Result<(), StoreError> {
-        let text = serde_json::to_string(cancel).map_err(|error| StoreError::Failed(error.to_string()))?;
         let mut transaction = self.pool.begin().await?;
-        let asked = sqlx::query(
-            "update jobs set cancel_asked = $1 where id = $2 and state <> 'done' and cancel_asked is null returning run, forge, repo_id, issue",
-        )
-        .bind(text)
-        .bind(job)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        if let Some(row) = asked {
-            let (forge, repo_id): (String, String) = (row.try_get("forge")?, row.try_get("repo_id")?);
-            let facts = json!({"why": Digest::of(cancel.why.as_bytes()), "quiet": cancel.quiet});
-            let mut note = Note::new(Kind::CancelAsked, facts).about(format!("{forge}/{repo_id}"), row.try_get("issue")?).of_job(job);
-            note.run = row.try_get("run")?;
-            self.note(&mut transaction, &note).await?;
-        }
+        self.write_cancel(&mut transaction, job, cancel).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -290,8 +281,10 @@ pub(super) fn known(row: &sqlx::any::AnyRow) -> Result<KnownJob, StoreError> {
         steps: row.try_get("steps")?,
         run: row.try_get("run")?,
         outcome: row.try_get("outcome")?,
+        reason: row.try_get("reason")?,
         detail: row.try_get("detail")?,
         origin,
+        cancel: row.try_get::<Option<String>, _>("cancel_asked")?.and_then(|asked| serde_json::from_str(&asked).ok()),
         checkpoint,
         id,
     })

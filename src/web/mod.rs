@@ -4,6 +4,7 @@
 //! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
 
 mod access;
+mod api;
 mod operator;
 mod serve;
 
@@ -23,9 +24,10 @@ use tokio::sync::Notify;
 
 use crate::domain::{Clock, Explanation, Ids};
 use crate::forge::{Headers, Inbound};
-use crate::store::{Intake, NewDelivery, Store};
+use crate::store::{Intake, NewDelivery, Standing, Store};
+use crate::telemetry::metrics;
 
-pub use access::{Access, Auditor, Gate, Operator, Role, Sees, Viewer};
+pub use access::{Access, Auditor, FrontDoor, Gate, Operator, Proxied, Rights, Role, Roles, Sees, Viewer};
 pub use serve::serve;
 
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
@@ -69,7 +71,10 @@ fn routes_without_webhooks(door: &Door) -> Router<Door> {
     Router::new()
         .route("/healthz", get(|| async { Json(json!({"status": "ok"})) }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(counted))
         .merge(operator::routes(door))
+        .merge(access::routes(door))
+        .merge(api::routes())
 }
 
 async fn ready(State(door): State<Door>) -> Response {
@@ -79,6 +84,28 @@ async fn ready(State(door): State<Door>) -> Response {
             tracing::error!(%error, "not ready");
             answer(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer")
         }
+    }
+}
+
+/// Everything that is counted, for Prometheus. No label names a repository or a person, so that it is answered to whoever reaches the port.
+async fn counted(State(door): State<Door>) -> Response {
+    match door.store.standing().await {
+        Ok(standing) => metrics::stands(&standing_of(&standing, door.clock.now_ms())),
+        Err(error) => tracing::warn!(%error, "what is in the database could not be counted"),
+    }
+    match metrics::exposition() {
+        Some(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        None => answer(StatusCode::NOT_FOUND, "nothing is counted in this process"),
+    }
+}
+
+fn standing_of(standing: &Standing, now_ms: i64) -> metrics::Standing {
+    metrics::Standing {
+        jobs: [standing.jobs.queued, standing.jobs.running, standing.jobs.done],
+        held: standing.held,
+        open_pull_requests: standing.open_pull_requests,
+        audit_waiting: standing.audit_waiting,
+        signed_ago_ms: standing.signed_ms.map(|signed| now_ms.saturating_sub(signed)),
     }
 }
 
@@ -96,6 +123,7 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
         Ok(delivery) => delivery,
         Err(error) => {
             tracing::warn!(forge = name, %error, "a delivery was refused");
+            metrics::delivery(&name, "refused");
             return answer(StatusCode::UNAUTHORIZED, &error.to_string());
         }
     };
@@ -119,6 +147,7 @@ async fn webhook(State(door): State<Door>, Path(name): Path<String>, headers: He
         Ok(intake) => {
             let Explanation { verb, why, .. } = Explanation::of(true, delivery.event(), row.read);
             tracing::info!(forge = name, delivery = delivery.id(), event = delivery.event(), verb, ?intake, "taken in");
+            metrics::delivery(&name, intake.name());
             if matches!(intake, Intake::Job(_)) {
                 door.wake.notify_one();
             }

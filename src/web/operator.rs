@@ -12,7 +12,7 @@ use serde_json::json;
 use subtle::ConstantTimeEq as _;
 
 use super::{Door, answer, read};
-use crate::store::StoreError;
+use crate::store::{Doer, StoreError};
 
 /// The longest form, in bytes.
 const LONGEST_FORM: usize = 64 * 1024;
@@ -74,14 +74,14 @@ async fn act(State(door): State<Door>, Path(act): Path<String>, headers: HeaderM
         Err(refusal) => return refusal,
     };
     let said = Said::of(&form);
-    let by = if said.by.is_empty() { "an operator" } else { said.by.as_str() };
+    let by = Doer::operator(if said.by.is_empty() { "an operator" } else { said.by.as_str() });
     let done = match act.as_str() {
-        "pause" => door.store.pause(by, &said.why, door.clock.as_ref()).await,
-        "resume" => door.store.resume(by).await.map(|_| ()),
-        "kill" => door.store.kill(by, &said.why, door.clock.as_ref()).await.map(|_| ()),
+        "pause" => door.store.pause(&by, &said.why, door.clock.as_ref()).await,
+        "resume" => door.store.resume(&by).await.map(|_| ()),
+        "kill" => door.store.kill(&by, &said.why, door.clock.as_ref()).await.map(|_| ()),
         _ => return answer(StatusCode::NOT_FOUND, "there are pause, resume and kill"),
     };
-    tracing::warn!(act, by, "the operator spoke");
+    tracing::warn!(act, by = by.name, "the operator spoke");
     door.wake.notify_waiters();
     match done {
         Ok(()) => show(State(door)).await,
@@ -89,7 +89,7 @@ async fn act(State(door): State<Door>, Path(act): Path<String>, headers: HeaderM
     }
 }
 
-async fn how_it_stands(door: &Door) -> Result<serde_json::Value, StoreError> {
+pub(super) async fn how_it_stands(door: &Door) -> Result<serde_json::Value, StoreError> {
     let summary = door.store.summary().await?;
     let paused = door.store.paused().await?.map(|paused| json!({"by": paused.by, "why": paused.why, "on_ms": paused.on_ms}));
     Ok(json!({"queued": summary.queued, "running": summary.running, "done": summary.done, "paused": paused}))

@@ -8,9 +8,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::extract::ConnectInfo;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -49,8 +51,12 @@ pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToke
             } => (stream?, place),
         };
         let (stream, peer) = stream;
-        let routes = routes.clone().layer(Extension(ConnectInfo(peer)));
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        let routes = TowerToHyperService::new(routes.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(ConnectInfo(peer));
+            routes.call(request)
+        });
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         let served = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = served.await {

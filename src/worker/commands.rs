@@ -5,6 +5,8 @@ use crate::forge::{Forge, ForgeError, Repository};
 use crate::publish::{Place, replies};
 use crate::store::{Ask, KnownJob, Made};
 
+use crate::telemetry::metrics;
+
 use super::Worker;
 use super::asks::{Ours, Unanswered};
 
@@ -51,6 +53,7 @@ impl Worker {
             }
             Command::Help => given.answer(&replies::help(&self.parts.settings.label, forge.pull_request_word()), "help told").await,
             Command::Revise => self.revise(given).await,
+            Command::Wrong => self.wrong(given).await,
         }
     }
 
@@ -114,6 +117,23 @@ impl Worker {
                 replies::ended(outcome, detail, given.place.forge.pull_request_word())
             }
         })
+    }
+
+    async fn wrong(&self, given: Given<'_>) -> Result<String, Unanswered> {
+        let words = given.place.forge.pull_request_word();
+        let Some(ours) = &given.ours else {
+            return given.answer(&replies::not_a_pull_request(words), "refused: not on a pull request").await;
+        };
+        let text = given.ask.event.note.as_ref().map(|note| note.text.as_str()).unwrap_or_default();
+        let Some(word) = Command::word_of_wrong(text) else {
+            return given.answer(&replies::no_word(), "refused: no word was said").await;
+        };
+        let run = ours.job.run.clone().unwrap_or_default();
+        if self.store.note_wrong(given.place.repo, &run, word, &given.by.login, self.parts.clock.as_ref()).await? {
+            metrics::false_green();
+            tracing::warn!(repo = given.place.repo.path, run, word, "a person found a verdict wrong");
+        }
+        given.answer(&replies::noted_as_wrong(words), "noted").await
     }
 
     async fn revise(&self, given: Given<'_>) -> Result<String, Unanswered> {

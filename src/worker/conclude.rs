@@ -12,6 +12,7 @@ use crate::publish::{self, Place, StatusComment, replies, text};
 use crate::store::{Claimed, KnownJob, StoreError};
 
 use super::{Ended, Progress, Worker, millis};
+use crate::telemetry::metrics;
 
 impl Worker {
     /// Says the outcome on the issue, keeps the report, and ends the job. A forge that does not answer puts the job back: nothing is ended unsaid.
@@ -47,6 +48,7 @@ impl Worker {
             }
         }
         tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
+        count(&outcome, &report);
         self.forget_the_journal(claimed).await;
         self.sign_the_end().await;
         self.parts.tidy(&claimed.repo, &claimed.run).await;
@@ -63,6 +65,7 @@ impl Worker {
         match self.store.finish(claimed, &outcome, &text, Value::Null, self.parts.clock.as_ref(), self.ids.as_ref()).await {
             Ok(()) => {
                 tracing::info!(reason, "nothing to do");
+                metrics::run_ended(outcome.name(), reason);
                 self.wake.notify_one();
                 Ended::Quietly
             }
@@ -102,7 +105,10 @@ impl Worker {
                 let asked = after_ms.and_then(|wait| i64::try_from(wait).ok()).unwrap_or(0);
                 (Stage::Queued, retry.max(asked), false, why)
             }
-            Stop::TryAgain(_, why) => (Stage::Queued, retry, true, why),
+            Stop::TryAgain(fault, why) => {
+                metrics::fault(&fault.name());
+                (Stage::Queued, retry, true, why)
+            }
             Stop::Shutdown => (Stage::Queued, 0, false, "the service is being stopped".to_owned()),
             Stop::Outcome(_) | Stop::Quiet(_) | Stop::Hidden => return Ended::PutBack,
         };
@@ -187,5 +193,19 @@ impl Worker {
             }
         }
         Ok(())
+    }
+}
+
+/// A free word is no label: what somebody gave for a reason to stop is left out.
+fn count(outcome: &Outcome, report: &Report) {
+    let reason = if matches!(outcome, Outcome::Cancelled { .. }) { String::new() } else { outcome.reason() };
+    metrics::run_ended(outcome.name(), &reason);
+    match outcome {
+        Outcome::Proposed { .. } => metrics::verdict(report.proof.as_deref().unwrap_or_default()),
+        Outcome::Abandoned { .. } => metrics::fault(&reason),
+        _ => {}
+    }
+    if let Some(exit_reason) = &report.exit_reason {
+        metrics::attempt_ended(exit_reason);
     }
 }

@@ -63,7 +63,11 @@ impl Worker {
             watched.number = there.map(|there| there.number);
         }
         let Some(number) = watched.number else { return Ok(over(watched)) };
-        let Some(now) = found(forge.pull_request(&repo, number).await)?.filter(|now| now.open) else { return Ok(over(watched)) };
+        let Some(now) = found(forge.pull_request(&repo, number).await)? else { return Ok(over(watched)) };
+        if !now.open {
+            self.note_ending(forge, watched, &now).await?;
+            return Ok(over(watched));
+        }
         let reviews = forge.reviews(&repo, number).await?;
         let asked_by = self.who_asked(forge, watched).await?;
         let myself = forge.myself().await?.login;

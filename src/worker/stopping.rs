@@ -45,6 +45,8 @@ impl Worker {
         for job in active {
             let unwanted = if ask.event.says_gone() {
                 Some(Unwanted { why: "the issue is gone".to_owned(), quiet: true })
+            } else if let Some(cancel) = &job.cancel {
+                Some(Unwanted { why: cancel.why.clone(), quiet: cancel.quiet })
             } else {
                 self.unwanted(forge, ask, &job).await?
             };

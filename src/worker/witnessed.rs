@@ -134,6 +134,9 @@ impl Forge for Witnessed {
     fn pull_request_word(&self) -> &'static str {
         self.forge.pull_request_word()
     }
+    fn pull_request_reference(&self, number: i64) -> String {
+        self.forge.pull_request_reference(number)
+    }
     fn longest_body(&self) -> usize {
         self.forge.longest_body()
     }

@@ -80,11 +80,11 @@ async fn texts_are_erased_when_their_time_is_over_and_a_person_on_their_word_and
             let mut words = text.split(|letter: char| !letter.is_alphanumeric());
             words.any(|word| word.eq_ignore_ascii_case(project::MAINTAINER))
         };
-        assert!(everything(&house.database()).await.iter().any(|text| named(text)));
+        assert!(everything(&house.database()).await.iter().any(&named));
         let known = service.store.pseudonym_of("here", project::MAINTAINER).await.unwrap();
         let forgotten = service.store.forget("here", "Ada", "olga").await.unwrap().unwrap();
         assert_eq!(forgotten.pseudonym, known, "however the login is written");
-        assert_eq!(forgotten.runs, [run.clone()], "its report names who asked");
+        assert_eq!(forgotten.runs, std::slice::from_ref(&run), "its report names who asked");
         let left = everything(&house.database()).await.into_iter().filter(|text| named(text)).collect::<Vec<_>>();
         assert_eq!(left, []);
         let (exported, erased) = export(&house, &service, &run).await;

@@ -85,7 +85,7 @@ async fn the_statement_beside_the_commit_ties_it_to_its_run_and_the_export_makes
     let settings = settings.display().to_string();
     let (status, said) = program(&["replay", &exported, "--repo", &git_dir, "--key", &public, "--config", &settings]);
     assert!(status == 0 && said.contains("the same patch, byte for byte"), "{status}: {said}");
-    std::fs::write(&exported, export.to_bytes().unwrap()[1..].to_vec()).unwrap();
+    std::fs::write(&exported, &export.to_bytes().unwrap()[1..]).unwrap();
     assert_eq!(program(&["replay", &exported, "--repo", &git_dir]).0, 1);
     service.end().await;
 }

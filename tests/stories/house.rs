@@ -253,6 +253,11 @@ impl House {
 
     /// Puts other files into the project's default branch, by a clone of its own.
     pub fn commit(&self, change: impl FnOnce(&Path)) {
+        self.commit_saying("change", change);
+    }
+
+    /// The same with a message.
+    pub fn commit_saying(&self, message: &str, change: impl FnOnce(&Path)) {
         let clone = tempfile::tempdir().unwrap();
         let git = |args: &[&str]| {
             let mut command = std::process::Command::new("git");
@@ -268,7 +273,7 @@ impl House {
         git(&["clone", "--quiet", bare.to_str().unwrap(), "."]);
         change(clone.path());
         git(&["add", "--all", "--force"]);
-        git(&["commit", "--quiet", "--allow-empty", "--message", "change"]);
+        git(&["commit", "--quiet", "--allow-empty", "--message", message]);
         let fetched = std::process::Command::new("git")
             .arg("-C")
             .arg(&bare)

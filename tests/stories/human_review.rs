@@ -11,7 +11,7 @@ use crate::house::{House, Service};
 
 const CONTEXT: &str = "frognano/human-review";
 /// May write, and asked for nothing.
-const WRITER: &str = "olga";
+pub const WRITER: &str = "olga";
 
 /// A service with an open pull request of ours, and its number.
 async fn proposed_with(kind: Kind, entry: &str) -> (House, Service, i64) {
@@ -28,7 +28,7 @@ async fn proposed_with(kind: Kind, entry: &str) -> (House, Service, i64) {
     (house, service, number)
 }
 
-async fn proposed(kind: Kind) -> (House, Service, i64) {
+pub async fn proposed(kind: Kind) -> (House, Service, i64) {
     proposed_with(kind, "").await
 }
 
@@ -62,14 +62,14 @@ fn is_green(house: &House) -> bool {
 }
 
 /// Takes the pull request out of draft, as a person does.
-fn undraft(house: &House, number: i64) {
+pub fn undraft(house: &House, number: i64) {
     house.with_pull_request(number, |issue| {
         issue.pull.as_mut().unwrap().draft = false;
         issue.title = issue.title.replace("WIP: ", "").replace("Draft: ", "");
     });
 }
 
-async fn hear(service: &Service, told: &[Delivery]) {
+pub async fn hear(service: &Service, told: &[Delivery]) {
     service.take(told).await;
     looks(service).await;
 }

@@ -8,6 +8,7 @@ mod ends;
 mod fake;
 mod promises;
 mod proxy;
+mod runs;
 mod troubles;
 mod walls;
 pub mod world;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, Stage, SystemClock, Trigger, Verb};
-use frognano_bot::store::{Claimed, Intake, NewDelivery, Priority, QueueLimits, Store, StoreError, Which};
+use frognano_bot::store::{Claimed, Doer, Intake, NewDelivery, Priority, QueueLimits, Store, StoreError, Which};
 
 use crate::databases::{Database, psql};
 
@@ -139,7 +139,10 @@ async fn services_that_start_at_once_bring_an_empty_database_up_to_date() {
         start.await.unwrap().unwrap().close().await;
     }
     let applied = psql(&database.url, "select count(*) from _sqlx_migrations where success");
-    assert_eq!(applied.parse::<usize>().unwrap(), std::fs::read_dir("migrations").unwrap().count());
+    assert_eq!(applied.parse::<usize>().unwrap(), {
+        let files = |folder| std::fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file()).count();
+        files("migrations") + files("migrations/postgres")
+    });
 }
 
 #[tokio::test]
@@ -371,7 +374,7 @@ async fn no_claim_comes_between_holding_the_queue_and_stopping_what_runs() {
         while claimed < 20 {
             claimed = store.summary().await.unwrap().running;
         }
-        let asked = store.kill("ada", "", &SystemClock).await.unwrap();
+        let asked = store.kill(&Doer::operator("ada"), "", &SystemClock).await.unwrap();
         let mut leases = Vec::new();
         for hand in hands {
             leases.extend(hand.await.unwrap());
@@ -384,7 +387,7 @@ async fn no_claim_comes_between_holding_the_queue_and_stopping_what_runs() {
         let given = async |which| store.claim(&QueueLimits::default(), which, "worker", 60_000, &SystemClock, &TimeIds).await.unwrap();
         assert!(given(Which::New).await.is_none(), "a run that goes as far as it can without a model is a run");
         assert!(given(Which::NewForAnAnswer).await.is_some(), "a label gets its answer all the same");
-        store.resume("a story").await.unwrap();
+        store.resume(&Doer::operator("a story")).await.unwrap();
         assert!(claim(&store, "worker", &SystemClock).await.is_some());
         store.close().await;
     }

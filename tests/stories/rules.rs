@@ -7,25 +7,29 @@ use std::process::Command;
 use frognano_bot::config::{Config, File};
 
 /// Every room with the rooms that it may import (the picture in `lib.rs`).
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
+    ("client", &[]),
     ("domain", &[]),
     ("config", &["domain"]),
     ("audit", &[]),
     ("tools", &[]),
     ("telemetry", &["domain"]),
-    ("forge", &["domain", "config"]),
+    ("forge", &["domain", "config", "telemetry"]),
     ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
     ("sandbox", &["domain", "config"]),
     ("model", &["domain", "config"]),
-    ("leaf", &["domain", "config", "sandbox", "model"]),
+    ("leaf", &["domain", "config", "sandbox", "model", "telemetry"]),
     ("verify", &["domain", "config", "sandbox"]),
     ("guard", &["domain", "config"]),
     ("demo", &["domain", "config", "model"]),
     ("publish", &["domain", "config", "forge", "git", "guard"]),
-    ("pipeline", &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify"]),
-    ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store"]),
-    ("web", &["audit", "domain", "config", "forge", "store"]),
+    (
+        "pipeline",
+        &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify", "telemetry"],
+    ),
+    ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store", "telemetry"]),
+    ("web", &["audit", "domain", "config", "forge", "store", "telemetry"]),
     (
         "app",
         &[
@@ -40,7 +44,7 @@ const KEPT_IN: [(&str, &[&str]); 7] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
     ("hyper", &["web"]),
-    ("reqwest", &["forge", "model", "demo"]),
+    ("reqwest", &["client", "forge", "model", "demo"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),
     ("k8s_openapi", &["sandbox"]),

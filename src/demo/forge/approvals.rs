@@ -72,7 +72,7 @@ impl Forge {
         failed.map_or(Ok(told), Err)
     }
 
-    /// Presses the button that merges. The branch it is for stays as it is; the pull request is closed.
+    /// Presses the button that merges: the branch it is for has a merge commit then, and the pull request is over.
     ///
     /// # Errors
     /// What the forge says when the protection of the branch does not let it through, or nobody of that name may.
@@ -80,7 +80,10 @@ impl Forge {
         let mut refused = None;
         let told = self.on_pull(repository, number, by, |state, spot, by| match state.holds_back(spot, by) {
             Some(why) => refused = Some(Mistake(why)),
-            None => state.set_open(spot, by, false),
+            None => match state.merge(spot, by) {
+                Ok(()) => state.set_open(spot, by, false),
+                Err(error) => refused = Some(Mistake(error.to_string())),
+            },
         })?;
         refused.map_or(Ok(told), Err)
     }
@@ -110,6 +113,18 @@ impl State {
             versions.push((head, since));
         }
         since + 1
+    }
+
+    fn merge(&mut self, spot: Spot, by: &str) -> std::io::Result<()> {
+        let (repository, issue) = self.at(spot);
+        let Some(pull) = &issue.pull else { return Ok(()) };
+        let place = if self.kind == Kind::GitLab { "merge-requests" } else { "pull" };
+        let kept = format!("refs/{place}/{}/head", issue.number);
+        let merged = git_backend::merge(&repository.git_dir, (&pull.base, &pull.head), &kept, by)?;
+        if let Some(pull) = &mut self.issue_mut(spot).pull {
+            pull.merged_as = Some(merged);
+        }
+        Ok(())
     }
 
     fn dismiss(&mut self, spot: Spot, reviewer: &str, by: &str) {

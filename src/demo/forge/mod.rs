@@ -15,6 +15,7 @@ mod github;
 mod gitlab;
 mod kind;
 mod knobs;
+mod oauth;
 mod on;
 mod pages;
 mod people;

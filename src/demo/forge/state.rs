@@ -91,6 +91,8 @@ pub struct Pull {
     pub draft: bool,
     /// The commit at the head when it was last seen.
     pub head_sha: String,
+    /// The commit that it was merged as.
+    pub merged_as: Option<String>,
 }
 
 /// An issue or a pull request; both share one numbering, but for GitLab.
@@ -271,6 +273,7 @@ pub struct State {
     pub(super) post: Vec<(String, Delivery)>,
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) knobs: Knobs,
+    pub(super) oauth: super::oauth::OAuth,
     pub(super) app: Option<super::github::App>,
     /// Webhooks of groups and of the whole instance (GitLab).
     pub(super) hooks_above: Vec<super::gitlab::Above>,
@@ -314,6 +317,7 @@ impl State {
             post: Vec::new(),
             tokens: BTreeMap::new(),
             knobs: Knobs::default(),
+            oauth: super::oauth::OAuth::default(),
             app: None,
             hooks_above: Vec::new(),
             teams: BTreeMap::new(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Kind;
 use super::knobs::{Failure, Logged, Strike};
 use super::state::{Repository, State};
-use super::{Forge, Token, gitea, github, gitlab, pages};
+use super::{Forge, Token, gitea, github, gitlab, oauth, pages};
 use crate::demo::git_backend::{self, SmartRequest};
 use crate::domain::Permission;
 
@@ -266,7 +266,7 @@ fn answer(state: &mut State, ask: &Ask) -> Answer {
         (Kind::Forgejo, ["api", "forgejo", "v1", "version"]) => Some(Answer::json(200, &json!({ "version": gitea::FORGEJO_VERSION }))),
         (Kind::GitHub, ["api", "v3", path @ ..]) => github::answer(state, ask, path),
         (Kind::GitLab, ["api", "v4", path @ ..]) => gitlab::answer(state, ask, path),
-        (_, path) if path.first() != Some(&"api") => pages::answer(state, ask, path),
+        (_, path) if path.first() != Some(&"api") => oauth::answer(state, ask, path).or_else(|| pages::answer(state, ask, path)),
         _ => None,
     };
     let is_page_that_is_missing = path.first() != Some(&"api") && known.as_ref().is_some_and(|answer| answer.status == 404);

@@ -285,6 +285,10 @@ impl Forge for Client {
         Ok(PullRequestNow { url: for_people(&self.settings, &now.url), ..now })
     }
 
+    fn pull_request_reference(&self, number: i64) -> String {
+        format!("refs/merge-requests/{number}/head")
+    }
+
     fn pull_request_word(&self) -> &'static str {
         "merge request"
     }

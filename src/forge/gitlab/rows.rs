@@ -223,6 +223,11 @@ pub(super) struct MergeRequestRow {
     /// None where the fork is gone.
     #[serde(default)]
     source_project_id: Option<i64>,
+    /// None where it was merged without a commit of its own (squashed, or fast-forward).
+    #[serde(default)]
+    merge_commit_sha: Option<String>,
+    #[serde(default)]
+    squash_commit_sha: Option<String>,
 }
 
 impl MergeRequestRow {
@@ -241,6 +246,8 @@ impl MergeRequestRow {
             title: self.title,
             head: Some(self.source_branch).filter(|_| is_here),
             base: self.target_branch,
+            merged: self.state == "merged",
+            merged_as: (self.merge_commit_sha.or(self.squash_commit_sha).or_else(|| self.sha.clone())).filter(|_| self.state == "merged"),
             head_sha: self.sha.unwrap_or_default(),
         }
     }

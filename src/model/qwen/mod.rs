@@ -71,6 +71,20 @@ pub enum Form {
     Fenced,
 }
 
+impl Kind {
+    /// Its name in records and counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Recovered => "recovered",
+            Self::Malformed => "malformed",
+            Self::Final => "final",
+            Self::Truncated => "truncated",
+        }
+    }
+}
+
 impl Channel {
     /// Its name in records and counters.
     #[must_use]

@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// Forgets a person: nobody knows any more who stands behind their pseudonym, which takes the place of the login in every table that names a
-    /// forge; records that name them are erased, and the bodies of deliveries. None while a job of theirs has not ended.
+    /// forge; records that name them are erased, and the bodies of deliveries, and their sessions end. None while a job of theirs has not ended.
     ///
     /// # Errors
     /// When the database fails; nothing was forgotten then.
@@ -194,6 +194,11 @@ impl Store {
             .bind(login)
             .execute(&mut *transaction)
             .await?;
+        sqlx::query("delete from sessions where forge = $1 and lower(login) = lower($2)")
+            .bind(forge)
+            .bind(login)
+            .execute(&mut *transaction)
+            .await?;
         sqlx::query("update deliveries set body = '' where forge = $1 and lower(body) like $2 escape '!'")
             .bind(forge)
             .bind(named.like())
@@ -211,6 +216,7 @@ impl Store {
         }
         self.note(&mut transaction, &Note::new(Kind::Forgotten, json!({"person": pseudonym})).by(operator)).await?;
         transaction.commit().await?;
+        self.pseudonyms.forget(|(of, who)| of == forge && who.eq_ignore_ascii_case(login));
         Ok(Some(Forgotten { pseudonym, runs, replaced }))
     }
 

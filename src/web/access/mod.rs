@@ -1,20 +1,29 @@
-//! Who looks at the pages, and what they may see and do.
+//! Who looks at the pages and uses the API, and what they may see and do.
 //!
 //! What must hold: without a [`Viewer`] no page is made and nothing is shown; a viewer sees the repositories that the forge lets them see and no
-//! others, in lists, sums, searches and exports alike; what changes something asks for the token that only our own pages hold.
+//! others, in lists, sums, searches and exports alike; what changes something asks for the token that only our own pages hold, or for the key of a
+//! program.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod cookies;
+mod gate;
+mod limit;
+mod rights;
+mod sign_in;
+mod told;
 
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use axum::response::Response;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use super::{Door, answer};
+use super::Door;
+use crate::store::Doer;
+
+pub use gate::{Access, FrontDoor, Gate, Proxied};
+pub use rights::{Rights, Roles};
+pub(super) use sign_in::routes;
+use told::refused;
 
 /// What somebody may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +45,18 @@ pub enum Sees {
     Only(Vec<String>),
 }
 
-/// Somebody who looks at the pages.
+impl Sees {
+    /// As questions to the database have it.
+    #[must_use]
+    pub fn within(&self) -> Option<&[String]> {
+        match self {
+            Self::All => None,
+            Self::Only(repositories) => Some(repositories),
+        }
+    }
+}
+
+/// Somebody who looks at the pages, or a program that uses the API.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     /// The name, for people and for the audit chain.
@@ -47,6 +67,7 @@ pub struct Viewer {
     pub role: Role,
     /// What they may see.
     pub sees: Sees,
+    is_program: bool,
     csrf: String,
 }
 
@@ -69,65 +90,27 @@ impl Viewer {
     /// Whether a form is one of ours.
     #[must_use]
     pub fn wrote(&self, csrf: &str) -> bool {
-        bool::from(self.csrf.as_bytes().ct_eq(csrf.as_bytes()))
+        !self.csrf.is_empty() && bool::from(self.csrf.as_bytes().ct_eq(csrf.as_bytes()))
     }
-}
 
-/// How it is told who looks.
-#[derive(Debug, Clone)]
-pub enum Access {
-    /// Whoever sits at this machine may everything; nobody else may look.
-    Loopback,
-}
-
-/// What tells who looks.
-#[derive(Clone)]
-pub struct Gate {
-    access: Access,
-    secret: Arc<[u8; 32]>,
-}
-
-impl Gate {
-    /// With a new secret: forms of an earlier start are not taken any more.
+    /// A program with a key of its own; no browser sends that by itself.
     #[must_use]
-    pub fn new(access: Access) -> Self {
-        let mut secret = [0; 32];
-        secret[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-        secret[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-        Self { access, secret: Arc::new(secret) }
+    pub const fn is_program(&self) -> bool {
+        self.is_program
     }
 
-    fn csrf(&self, session: &str) -> String {
-        let mac = Hmac::<Sha256>::new_from_slice(self.secret.as_slice()).map(|mac| mac.chain_update(session));
-        mac.map(|mac| hex::encode(mac.finalize().into_bytes())).unwrap_or_default()
+    /// As the audit chain names them.
+    #[must_use]
+    pub fn doer(&self) -> Doer {
+        Doer { name: self.name.clone(), forge: self.forge.clone() }
     }
-
-    fn viewer(&self, parts: &Parts) -> Result<Viewer, Response> {
-        match self.access {
-            Access::Loopback if comes_from_here(parts) => {
-                Ok(Viewer { name: "local".to_owned(), forge: None, role: Role::Operator, sees: Sees::All, csrf: self.csrf("local") })
-            }
-            Access::Loopback => {
-                Err(answer(StatusCode::FORBIDDEN, "these pages are shown on the machine itself only, until a sign-in is configured"))
-            }
-        }
-    }
-}
-
-/// The peer is this machine, and was asked under a name of this machine: a page of somebody else whose name was bent to point here is not.
-fn comes_from_here(parts: &Parts) -> bool {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().is_some_and(|ConnectInfo(peer)| peer.ip().is_loopback());
-    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host });
-    let forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"].iter().any(|name| parts.headers.contains_key(*name));
-    peer && !forwarded && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 impl FromRequestParts<Door> for Viewer {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Self::Rejection> {
-        door.gate.viewer(parts)
+        door.gate.viewer(parts, door).await.map_err(|why| refused(parts, &door.gate, why))
     }
 }
 
@@ -138,12 +121,7 @@ impl FromRequestParts<Door> for Operator {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Self::Rejection> {
-        let viewer = Viewer::from_request_parts(parts, door).await?;
-        if viewer.role == Role::Operator {
-            Ok(Self(viewer))
-        } else {
-            Err(answer(StatusCode::FORBIDDEN, "this takes the role of an operator"))
-        }
+        at_least(Role::Operator, "this takes the role of an operator", parts, door).await.map(Self)
     }
 }
 
@@ -154,11 +132,24 @@ impl FromRequestParts<Door> for Auditor {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Self::Rejection> {
-        let viewer = Viewer::from_request_parts(parts, door).await?;
-        if viewer.role >= Role::Auditor {
-            Ok(Self(viewer))
-        } else {
-            Err(answer(StatusCode::FORBIDDEN, "this takes the role of an auditor"))
-        }
+        at_least(Role::Auditor, "this takes the role of an auditor", parts, door).await.map(Self)
+    }
+}
+
+async fn at_least(role: Role, words: &'static str, parts: &mut Parts, door: &Door) -> Result<Viewer, Response> {
+    let viewer = Viewer::from_request_parts(parts, door).await?;
+    if viewer.role >= role { Ok(viewer) } else { Err(refused(parts, &door.gate, Refused::new(StatusCode::FORBIDDEN, words))) }
+}
+
+/// Why somebody may not come in.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    words: &'static str,
+}
+
+impl Refused {
+    const fn new(status: StatusCode, words: &'static str) -> Self {
+        Self { status, words }
     }
 }

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use frognano_bot::demo::Kind;
 use frognano_bot::domain::{Fault, Outcome};
 use frognano_bot::sandbox::{SandboxError, Sandboxes as _};
 
+use super::runs::house;
 use super::world::{World, bait, refused};
-use crate::house::House;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_policies_are_only_stored_the_run_is_refused_and_the_admin_is_told() {
@@ -24,7 +23,7 @@ async fn where_policies_are_only_stored_the_run_is_refused_and_the_admin_is_told
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_on_an_open_cluster_ends_without_a_byte_of_the_repository_in_a_pod() {
     let Some(world) = World::open("open").await else { return };
-    let house = house(&world).await;
+    let house = house(&world, "").await;
     let service = house.service().await;
     let issue = house.open_issue();
     service.take(&house.label(issue)).await;
@@ -67,7 +66,7 @@ async fn where_policies_are_enforced_everything_near_was_tried_and_nothing_reach
 #[tokio::test(flavor = "multi_thread")]
 async fn a_label_becomes_a_draft_pull_request_by_way_of_the_cluster() {
     let Some(world) = World::enforced("job").await else { return };
-    let house = house(&world).await;
+    let house = house(&world, "").await;
     let service = house.service().await;
     let issue = house.open_issue();
     service.take(&house.label(issue)).await;
@@ -78,16 +77,4 @@ async fn a_label_becomes_a_draft_pull_request_by_way_of_the_cluster() {
     let report: serde_json::Value = serde_json::from_str(service.jobs().await[0].report.as_deref().unwrap()).unwrap();
     assert!(report["sandbox"]["attempts"].as_array().is_some_and(|attempts| attempts.len() > 10), "{report:#}");
     service.end().await;
-}
-
-/// The house of the main job, its sandboxes in the cluster.
-async fn house(world: &World) -> House {
-    let settings = format!(
-        "[sandbox]\nkind = \"kubernetes\"\nmemory_bytes = 536870912\nworkspace_bytes = 268435456\ntmp_bytes = 67108864\ncpus = 0.5\n[sandbox.kubernetes]\nnamespace = {:?}\n\
-         image = \"docker.io/frognano/python:test\"\ntools_image = \"docker.io/frognano/tools:test\"\nallow_tags = true\npull_policy = \"Never\"\n\
-         walls_seconds = 5\nbait_address = \"{}\"\n",
-        world.namespace,
-        bait()
-    );
-    House::new(Kind::Gitea).await.set(&settings)
 }

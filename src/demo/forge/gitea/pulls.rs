@@ -83,7 +83,7 @@ fn open(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Result<An
     }
     let meant = state.labels_of(repository).filter(|label| labels.contains(&label.id.into())).cloned().collect::<Vec<_>>();
     let words = text(&body, "body")?.unwrap_or_default();
-    let pull = Pull { head, base, draft: false, head_sha };
+    let pull = Pull { head, base, draft: false, head_sha, merged_as: None };
     let spot = state.open(here, &caller.login, &title, &words, Some(pull));
     for label in meant {
         state.put_label(spot, &caller.login, label);

@@ -41,7 +41,7 @@ pub fn label(state: &State, repository: &Repository, label: &Label) -> Value {
 /// An issue, or the issue's side of a pull request.
 pub fn issue(state: &State, repository: &Repository, issue: &Issue) -> Value {
     let pull_request = issue.pull.as_ref().map(|pull| {
-        json!({ "merged": false, "merged_at": null, "draft": state.is_draft(issue, pull), "html_url": page(state, repository, issue) })
+        json!({ "merged": pull.merged_as.is_some(), "merged_at": merged_at(issue, pull), "draft": state.is_draft(issue, pull), "html_url": page(state, repository, issue) })
     });
     json!({
         "id": issue.id, "url": format!("{}/issues/{}", api(state, repository), issue.number), "html_url": page(state, repository, issue),
@@ -65,8 +65,8 @@ pub fn pull(state: &State, repository: &Repository, issue: &Issue, pull: &Pull) 
         "id": issue.id, "url": page(state, repository, issue), "number": issue.number, "user": user(state, &issue.author), "title": issue.title,
         "body": issue.body, "labels": labels(state, repository, issue), "milestone": null, "assignee": null, "assignees": null,
         "requested_reviewers": null, "state": state_of(issue), "draft": state.is_draft(issue, pull), "is_locked": issue.locked,
-        "comments": issue.comments.len(), "html_url": page(state, repository, issue), "mergeable": issue.open, "merged": false, "merged_at": null,
-        "merge_commit_sha": null, "base": side(&pull.base, repository.branch_tip(&pull.base)),
+        "comments": issue.comments.len(), "html_url": page(state, repository, issue), "mergeable": issue.open, "merged": pull.merged_as.is_some(),
+        "merged_at": merged_at(issue, pull), "merge_commit_sha": pull.merged_as, "base": side(&pull.base, repository.branch_tip(&pull.base)),
         "head": side(&pull.head, Some(repository.head_sha(issue, pull))), "created_at": timestamp(issue.created_ms),
         "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue),
     })
@@ -143,6 +143,10 @@ fn api(state: &State, repository: &Repository) -> String {
 
 fn state_of(issue: &Issue) -> &'static str {
     if issue.open { "open" } else { "closed" }
+}
+
+fn merged_at(issue: &Issue, pull: &Pull) -> Option<String> {
+    pull.merged_as.as_ref().and_then(|_| closed_at(issue))
 }
 
 fn closed_at(issue: &Issue) -> Option<String> {

@@ -78,7 +78,7 @@ fn open(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Result<An
     if draft && !state.knobs.drafts_supported {
         return Err(refuse(422, "Draft pull requests are not supported in this repository."));
     }
-    let spot = state.open(here, &caller.login, &title, &words, Some(Pull { head, base, draft, head_sha }));
+    let spot = state.open(here, &caller.login, &title, &words, Some(Pull { head, base, draft, head_sha, merged_as: None }));
     show(state, 201, spot)
 }
 

@@ -65,7 +65,7 @@ pub fn issue(state: &State, repository: &Repository, issue: &Issue) -> Value {
     if let Some(pull) = &issue.pull {
         let address = format!("{}/pulls/{}", api(state, repository), issue.number);
         answer["draft"] = state.is_draft(issue, pull).into();
-        answer["pull_request"] = json!({ "url": address, "html_url": page(state, repository, issue), "merged_at": null });
+        answer["pull_request"] = json!({ "url": address, "html_url": page(state, repository, issue), "merged_at": merged_at(issue, pull) });
     }
     answer
 }
@@ -82,11 +82,11 @@ pub fn pull(state: &State, repository: &Repository, issue: &Issue, pull: &Pull) 
     json!({
         "url": address, "id": issue.id, "node_id": "", "html_url": page(state, repository, issue), "number": issue.number,
         "state": state_of(issue), "locked": issue.locked, "title": issue.title, "user": user(state, &issue.author), "body": body_of(issue),
-        "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue), "merged_at": null,
-        "merge_commit_sha": null, "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
+        "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms), "closed_at": closed_at(issue), "merged_at": merged_at(issue, pull),
+        "merge_commit_sha": pull.merged_as, "assignee": null, "assignees": [], "requested_reviewers": [], "requested_teams": [],
         "labels": labels(state, repository, issue), "milestone": null, "draft": state.is_draft(issue, pull),
         "head": side(&pull.head, Some(repository.head_sha(issue, pull))), "base": side(&pull.base, repository.branch_tip(&pull.base)),
-        "author_association": association(repository, &issue.author), "merged": false, "comments": issue.comments.len(),
+        "author_association": association(repository, &issue.author), "merged": pull.merged_as.is_some(), "comments": issue.comments.len(),
     })
 }
 
@@ -154,6 +154,10 @@ fn api(state: &State, repository: &Repository) -> String {
 
 fn state_of(issue: &Issue) -> &'static str {
     if issue.open { "open" } else { "closed" }
+}
+
+fn merged_at(issue: &Issue, pull: &Pull) -> Option<String> {
+    pull.merged_as.as_ref().and_then(|_| closed_at(issue))
 }
 
 fn closed_at(issue: &Issue) -> Option<String> {

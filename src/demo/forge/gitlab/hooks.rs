@@ -114,7 +114,8 @@ fn payload(state: &State, spot: Spot, by: &str, news: &News) -> Value {
                 Some(pull) => merge_request(state, repository, issue, pull),
                 None => attributes(state, repository, issue),
             };
-            object["action"] = action(news).into();
+            let merged = issue.pull.as_ref().is_some_and(|pull| pull.merged_as.is_some());
+            object["action"] = if merged && matches!(news, News::Closed) { "merge" } else { action(news) }.into();
             if let News::Pushed { before } = news {
                 object["oldrev"] = before.as_str().into();
             }

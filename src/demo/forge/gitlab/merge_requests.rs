@@ -77,7 +77,7 @@ fn open(state: &mut State, ask: &Ask, caller: &Caller, here: usize) -> Result<An
         return Err(refuse(409, json!([words])));
     }
     let (words, actions) = quick_actions::split(&words);
-    let spot = state.open(here, &caller.login, &title, &words, Some(Pull { head, base, draft: false, head_sha }));
+    let spot = state.open(here, &caller.login, &title, &words, Some(Pull { head, base, draft: false, head_sha, merged_as: None }));
     quick_actions::carry_out(state, spot, &caller.login, actions);
     show(state, 201, spot)
 }

@@ -98,7 +98,8 @@ fn caller(state: &State, ask: &Ask) -> Result<Caller, Answer> {
 
 /// The scope `api` is for everything, `read_api` for looking.
 fn covered(caller: &Caller, ask: &Ask) -> Result<(), Answer> {
-    let looks = ask.method == "GET" && caller.has("read_api");
+    let of_oneself = caller.has("read_user") && ask.path.get(2..) == Some(&["user".to_owned()]);
+    let looks = ask.method == "GET" && (caller.has("read_api") || of_oneself);
     if caller.is_visitor() || caller.has("all") || caller.has("api") || looks {
         return Ok(());
     }

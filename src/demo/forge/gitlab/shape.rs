@@ -76,11 +76,11 @@ pub fn merge_request_row(state: &State, repository: &Repository, issue: &Issue, 
     json!({
         "id": issue.id, "iid": issue.number, "project_id": repository.id, "title": issue.title, "description": described(issue),
         "state": state_of(issue), "created_at": timestamp(issue.created_ms), "updated_at": timestamp(issue.updated_ms),
-        "closed_at": closed_at(issue), "merged_at": null, "source_branch": pull.head, "target_branch": pull.base,
+        "closed_at": closed_at(issue), "merged_at": pull.merged_as.as_ref().and_then(|_| closed_at(issue)), "source_branch": pull.head, "target_branch": pull.base,
         "source_project_id": repository.id, "target_project_id": repository.id, "labels": names(issue), "draft": draft,
         "work_in_progress": draft, "author": person(state, &issue.author), "assignees": [],
         "reviewers": super::reviews::reviewers(state, repository.id, issue.number),
-        "sha": repository.head_sha(issue, pull), "merge_commit_sha": null, "detailed_merge_status": if draft { "draft_status" } else { "mergeable" },
+        "sha": repository.head_sha(issue, pull), "merge_commit_sha": pull.merged_as, "detailed_merge_status": if draft { "draft_status" } else { "mergeable" },
         "web_url": page(state, repository, issue), "user_notes_count": issue.comments.len(),
     })
 }
@@ -143,7 +143,11 @@ pub fn page(state: &State, repository: &Repository, issue: &Issue) -> String {
 
 /// `opened` or `closed`.
 pub fn state_of(issue: &Issue) -> &'static str {
-    if issue.open { "opened" } else { "closed" }
+    match &issue.pull {
+        _ if issue.open => "opened",
+        Some(pull) if pull.merged_as.is_some() => "merged",
+        _ => "closed",
+    }
 }
 
 /// What a note is on.

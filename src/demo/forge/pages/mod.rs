@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-use super::Kind;
 use super::state::{Issue, Pull, Repository, State, timestamp};
 use super::wire::{Answer, Ask};
+use super::{Account, Kind};
 use crate::demo::git_backend;
 
 const STYLE: &str = include_str!("style.css");
@@ -84,6 +84,26 @@ fn page(state: &State, status: u16, title: &str, main: &str) -> Answer {
 
 fn missing(state: &State) -> Answer {
     page(state, 404, "Not found", "<h1>Not found</h1>\n<p>There is nothing here. <a href=\"/\">All repositories</a></p>\n")
+}
+
+/// A page with one sentence.
+pub(super) fn notice(state: &State, status: u16, words: &str) -> Answer {
+    page(state, status, "Sign in", &format!("<h1>Sign in</h1>\n<p>{}</p>\n", escaped(words)))
+}
+
+/// The page on which somebody says who they are; nobody is asked for a password.
+pub(super) fn people(state: &State, ask: &Ask) -> Answer {
+    let link = |login: &str| {
+        let others = ask.query.iter().filter(|(key, _)| key != "as");
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(others).append_pair("as", login).finish();
+        format!("{}?{}", escaped(&ask.raw_path), escaped(&query))
+    };
+    let people = state.users.iter().filter(|user| user.account == Account::Person);
+    let rows = people.fold(String::new(), |mut rows, user| {
+        let _ = writeln!(rows, "<li><a href=\"{}\">{}</a></li>", link(&user.login), escaped(&user.login));
+        rows
+    });
+    page(state, 200, "Sign in", &format!("<h1>Who are you?</h1>\n<ul class=\"list\">\n{rows}</ul>\n"))
 }
 
 fn index(state: &State) -> String {
