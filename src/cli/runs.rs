@@ -287,15 +287,30 @@ fn shown(run: &Value) -> String {
 }
 
 fn told_line(line: &Value) -> String {
-    let facts = line["facts"].as_object().into_iter().flatten();
-    let facts = facts.filter(|(_, value)| !value.is_null() && !is_digest(value)).map(|(name, value)| format!("{name}={}", text(value)));
-    let words = format!("{}  {:<14} {}", time(&line["at_ms"]), text(&line["kind"]), facts.collect::<Vec<_>>().join(" "));
-    table::fitted(&words)
+    table::fitted(&format!("{}  {:<14} {}", time(&line["at_ms"]), text(&line["kind"]), facts_of(line)))
 }
 
-/// Hashes say nothing to people.
-fn is_digest(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// What people want to know of an event: names and numbers. Hashes say nothing to them.
+fn facts_of(line: &Value) -> String {
+    let facts = &line["facts"];
+    match line["kind"].as_str() {
+        Some("stage") => text(&facts["stage"]),
+        Some("turn") => {
+            let tools = facts["calls"].as_array().into_iter().flatten().map(|call| text(&call["tool"])).filter(|tool| !tool.is_empty());
+            let tools = tools.collect::<Vec<_>>().join(", ");
+            let step = facts["step"].as_i64().unwrap_or(0) + 1;
+            format!("step {step}: {}", if tools.is_empty() { "answers" } else { &tools })
+        }
+        _ => {
+            let facts = facts.as_object().into_iter().flatten().filter(|(_, value)| is_plain(value));
+            facts.map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+fn is_plain(value: &Value) -> bool {
+    let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    value.is_number() || value.is_boolean() || value.as_str().is_some_and(|text| !text.is_empty() && !is_digest(text))
 }
 
 #[cfg(test)]
@@ -318,12 +333,14 @@ mod tests {
             "run": "r1", "repository": "a/b", "issue": 7, "title": "x\u{1b}[2J\u{202e}y\nz", "state": "running", "stage": "agent", "queued_ms": 0,
             "detail": "\u{1b}]0;t\u{7}", "stages": [{"stage": "s\u{9b}", "took_ms": 1500}],
         });
-        let line = json!({"at_ms": 0, "kind": "turn", "facts": {"tools": ["\u{1b}[31m"], "said": "a".repeat(64)}});
+        let line = json!({"at_ms": 0, "kind": "\u{1b}[31m", "facts": {"why": "\u{1b}[31m", "said": "a".repeat(64)}});
         for told in [listed(std::slice::from_ref(&run)), shown(&run), told_line(&line)] {
             assert!(!told.contains(['\u{1b}', '\u{202e}', '\u{7}', '\u{9b}']), "{told:?}");
             assert!(!told.contains(&"a".repeat(64)), "{told:?}");
         }
         assert_eq!(listed(&[run]).lines().count(), 2);
         assert_eq!(listed(&[]), "no runs");
+        let turn = json!({"at_ms": 0, "kind": "turn", "facts": {"attempt": 1, "step": 2, "calls": [{"tool": "Read"}, {"tool": "Bash"}]}});
+        assert_eq!(told_line(&turn), "1970-01-01 00:00:00  turn           step 3: Read, Bash");
     }
 }

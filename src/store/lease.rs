@@ -324,14 +324,15 @@ impl Store {
         };
         let mut transaction = self.pool.begin().await?;
         let done = sqlx::query(
-            "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, lease_owner = null, checkpoint = $6 \
-             where id = $7 and fence = $8 and state = 'running'",
+            "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, proof = $6, \
+             lease_owner = null, checkpoint = $7 where id = $8 and fence = $9 and state = 'running'",
         )
         .bind(outcome.name())
         .bind(plain(&outcome.reason()))
         .bind(plain(&self.redactor.text(&detail)))
         .bind(plain(report))
         .bind(now)
+        .bind(proof_in(report))
         .bind(self.kept_for_good(&claimed.checkpoint)?)
         .bind(&lease.job.0)
         .bind(lease.fence)
@@ -363,6 +364,15 @@ impl Store {
         self.redactor.value(&mut value);
         Ok(value.to_string())
     }
+}
+
+/// What a report says that the tests prove.
+fn proof_in(report: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Proved {
+        proof: Option<String>,
+    }
+    serde_json::from_str::<Proved>(report).ok()?.proof.as_deref().map(plain)
 }
 
 pub(super) fn fenced(lease: &Lease, rows: u64) -> Result<(), StoreError> {

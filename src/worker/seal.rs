@@ -86,8 +86,14 @@ impl Worker {
         let mut records = vec![("issue".to_owned(), issue), ("report".to_owned(), report.as_bytes().to_vec())];
         records.extend(read(&folder.join("patch.diff")).await.map(|patch| ("patch".to_owned(), patch)));
         for number in 1..=u32::try_from(claimed.checkpoint.tried.len()).unwrap_or(u32::MAX).saturating_add(1) {
-            let transcript = read(&folder_of_attempt(&folder, number).join("trajectory.json")).await;
-            records.extend(transcript.map(|transcript| (format!("trajectory-{number}"), transcript)));
+            let attempt = folder_of_attempt(&folder, number);
+            match read(&attempt.join("trajectory.json")).await {
+                Some(transcript) => records.push((format!("trajectory-{number}"), transcript)),
+                // A fault of ours ended it: what there is of it goes with the run's end.
+                None => {
+                    records.extend(read(&attempt.join("kept/journal.jsonl")).await.map(|journal| (format!("journal-{number}"), journal)))
+                }
+            }
         }
         let mut named = Vec::new();
         for (kind, bytes) in records {

@@ -14,6 +14,7 @@ use frognano_bot::domain::{Clock, Outcome, SystemClock};
 use frognano_bot::model::{RestartOn, Script, Scripted};
 use frognano_bot::store::{JobRow, Store};
 use frognano_bot::worker::{Ended, Worker};
+use sqlx::{Connection as _, Row as _};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -112,6 +113,13 @@ impl House {
     pub fn database(&self) -> String {
         let file = || format!("sqlite://{}", self.folder.path().join("data/frognano.sqlite").display());
         self.server.as_ref().map_or_else(file, |database| database.url.clone())
+    }
+
+    /// Every event that was written down for the audit, in order.
+    pub async fn events(&self) -> Vec<frognano_bot::audit::Event> {
+        let mut connection = sqlx::AnyConnection::connect(&self.database()).await.unwrap();
+        let rows = sqlx::query("select event from audit_events order by arrival").fetch_all(&mut connection).await.unwrap();
+        rows.iter().map(|row| serde_json::from_str(&row.get::<String, _>(0)).unwrap()).collect()
     }
 
     /// Adds settings to the service's configuration: whole sections in TOML, and `key = value` lines of `[service]` first.

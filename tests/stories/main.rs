@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a story may stop at once and say why")]
 
+mod access;
+mod api;
 mod attempts;
 mod audit;
 mod audit_kept;
@@ -43,6 +45,7 @@ mod model_client;
 mod nothing_missed;
 mod nothing_twice;
 mod operator;
+mod pages;
 mod queue;
 mod recovery;
 mod refusals;
