@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-pub use audit::{KEY_FILE, signing_key, write_key};
+pub use audit::{KEY_FILE, anchored_in, redactor, signing_key, write_key};
 pub use door::{DoorOnly, build_door};
 pub use lock::DataLock;
 pub use settings::limits;
@@ -113,9 +113,12 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     };
     let (Some(mut parts), true) = (parts, complaints.is_empty()) else { return Err(complaints) };
     let key = Arc::new(signing_key(config).map_err(one)?);
+    parts.redactor = Arc::new(redactor(config).map_err(one)?);
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file)).with_clock(clock.clone());
+    let store = store.with_redactor(parts.redactor.clone());
     audit::note_configuration(&store, config).await.map_err(one)?;
     parts.baselines = Some(store.clone());
+    parts.signing = Some(key.clone());
     if store.is_shared() {
         parts.settings.kept = pipeline::KeepLimits::in_a_database();
     }
@@ -131,7 +134,8 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
-        signing: audit::signing(config, key.clone()),
+        keeping: audit::keeping(&file.audit),
+        signing: audit::signing(config, key.clone(), &forges, &parts.mirrors),
     };
     let gate = access::gate(config, forges.clone(), &store, &clock).await.map_err(one)?;
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
@@ -263,12 +267,13 @@ pub async fn assemble(
         limits,
         verify: verify_rules(file),
         public_url: file.service.public_url.clone(),
+        weights_sha256: file.model.weights_sha256.clone(),
         runs: data.join("runs"),
         workspace_bytes: file.sandbox.workspace_bytes,
         forges: file.forges.iter().map(|forge| (forge.name.clone(), rules(forge))).collect(),
         no_rules: pipeline::ForgeRules::default(),
     };
-    Ok(Parts { mirrors, sandboxes, model, clock, baselines: None, settings })
+    Ok(Parts { mirrors, sandboxes, model, clock, baselines: None, signing: None, redactor: Arc::default(), settings })
 }
 
 /// Opens the database of a configuration, for a look or a word beside the service.

@@ -182,6 +182,8 @@ pub struct Model {
     pub url: Url,
     /// The model's name there.
     pub name: String,
+    /// The SHA-256 of the weights that the server was started with: said in statements on pull requests, and nowhere looked up.
+    pub weights_sha256: Option<String>,
     /// Where the key is, for a server that wants one.
     pub key: Option<SecretSource>,
     /// A PEM file with the certificates of a private authority.
@@ -403,6 +405,7 @@ impl File {
             model: Model {
                 url: model_url,
                 name: model_name.to_owned(),
+                weights_sha256: None,
                 key: None,
                 ca_file: None,
                 tokenizer: None,

@@ -13,6 +13,7 @@ mod prune;
 mod reap;
 mod reconcile;
 mod record;
+mod retain;
 mod reviews;
 mod seal;
 mod stopping;
@@ -33,16 +34,16 @@ use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::{Allowance, Place, StatusComment, text};
-use crate::store::{Claimed, QueueLimits, Store, StoreError, Which};
+use crate::store::{Claimed, Keeping, QueueLimits, Store, StoreError, Which};
 
 use crate::telemetry::metrics;
 use record::{JobEpisodes, JobRecord};
 use stopping::Done;
 use witnessed::Witnessed;
 
-pub use anchor::FileAnchor;
+pub use anchor::{Anchors, FileAnchor, RepositoryAnchor};
 pub use reconcile::Found;
-pub use seal::{Anchor, NoAnchor, Signing};
+pub use seal::{Anchor, Signing};
 
 /// So many hands work off what is asked: a forge that is slow does not hold up a word to stop on another.
 const ANSWERING: usize = 3;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub comments_per_hour: i64,
     /// How much may run at once, over all workers.
     pub limits: QueueLimits,
+    /// How long the texts of runs are kept.
+    pub keeping: Keeping,
     /// How the end of the audit chain is signed.
     pub signing: Signing,
 }
@@ -196,6 +199,7 @@ impl Worker {
         hands.spawn(self.clone().follow_fates(stop.clone()));
         hands.spawn(self.clone().seal_again_and_again(stop.clone()));
         hands.spawn(self.clone().prune_again_and_again(stop.clone()));
+        hands.spawn(self.clone().erase_again_and_again(stop.clone()));
         if !self.settings.reconcile.is_zero() {
             hands.spawn(self.clone().reconcile_again_and_again(self.settings.reconcile, stop.clone()));
         }

@@ -1,5 +1,6 @@
 //! The key that the audit chain is signed with, and where its signed ends go.
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -9,22 +10,77 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 
-use crate::audit::{Digest, Kind, Note, SigningKey};
-use crate::config::Config;
-use crate::store::Store;
-use crate::worker::{Anchor, FileAnchor, NoAnchor, Signing};
+use crate::audit::{Digest, Envelope, Kind, Note, SigningKey};
+use crate::config::{self, Access, Config, ForgeSecrets};
+use crate::domain::Redactor;
+use crate::forge::Forge;
+use crate::git::{Git, Mirrors};
+use crate::publish::anchor::{Anchorage, anchored};
+use crate::store::{Keeping, Store};
+use crate::worker::{Anchor, Anchors, FileAnchor, RepositoryAnchor, Signing};
 
 /// The name of the key in the data folder.
 pub const KEY_FILE: &str = "audit-key.pem";
 
 /// How the end of the chain is signed.
-pub(super) fn signing(config: &Config, key: Arc<SigningKey>) -> Signing {
+pub(super) fn signing(config: &Config, key: Arc<SigningKey>, forges: &HashMap<String, Arc<dyn Forge>>, mirrors: &Mirrors) -> Signing {
     let audit = &config.file.audit;
-    let anchor: Arc<dyn Anchor> = match &audit.anchor_file {
-        Some(file) => Arc::new(FileAnchor::new(file.clone())),
-        None => Arc::new(NoAnchor),
+    let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
+    if let Some(file) = &audit.anchor_file {
+        anchors.push(Box::new(FileAnchor::new(file.clone())));
+    }
+    if let Some((at, forge)) = audit.anchor_repository.as_ref().and_then(|at| Some((at, forges.get(&at.forge)?))) {
+        let (forge, by) = (forge.clone(), config.file.attribution());
+        let anchorage = Anchorage { forge, forge_name: at.forge.clone(), path: at.path.clone(), mirrors: mirrors.clone(), by };
+        anchors.push(Box::new(RepositoryAnchor(anchorage)));
+    }
+    Signing { key, every: Duration::from_secs(audit.sign_seconds), anchor: Arc::new(Anchors(anchors)) }
+}
+
+/// How long the texts of runs are kept.
+pub(super) fn keeping(audit: &config::Audit) -> Keeping {
+    let days = |days: u32| (days > 0).then(|| i64::from(days) * 24 * 60 * 60 * 1000);
+    let of_some = audit.repositories.iter().map(|line| (line.repositories.clone(), days(line.keep_days)));
+    Keeping { of_all: days(audit.keep_days), of_some: of_some.collect() }
+}
+
+/// The signed ends in a clone of the repository that they are pushed to.
+///
+/// # Errors
+/// When the clone has none, or one can't be read.
+pub async fn anchored_in(clone: &Path) -> Result<Vec<Envelope>, String> {
+    let failed = |why: String| format!("{}: {why}", clone.display());
+    let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
+    let git = Git::new(folder.path()).await.map_err(failed)?;
+    let mirrors = Mirrors::new(git, folder.path().join("mirrors"), 1 << 32, Duration::from_secs(600));
+    let clone = std::fs::canonicalize(clone).map_err(|error| failed(error.to_string()))?.display().to_string();
+    let files = anchored(&mirrors, &clone).await.map_err(|error| failed(error.to_string()))?;
+    let envelope = |(name, text): (String, Vec<u8>)| serde_json::from_slice(&text).map_err(|error| failed(format!("{name}: {error}")));
+    files.into_iter().map(envelope).collect()
+}
+
+/// Takes the service's own secrets, what has the shape of one, and what the configuration says out of what is stored and shown.
+///
+/// # Errors
+/// A pattern of the configuration that is none.
+pub fn redactor(config: &Config) -> Result<Redactor, String> {
+    let of_forge = |secrets: &ForgeSecrets| {
+        let access = match &secrets.access {
+            Access::Token(token) => token,
+            Access::App { key, .. } => key,
+        };
+        secrets.webhook.iter().chain([access]).cloned().collect::<Vec<_>>()
     };
-    Signing { key, every: Duration::from_secs(audit.sign_seconds), anchor }
+    let others = [&config.model_key, &config.database_password, &config.operator_token, &config.audit_key];
+    let all = config
+        .forges
+        .iter()
+        .flat_map(of_forge)
+        .chain(others.into_iter().flatten().cloned())
+        .chain(config.sign_in.clone())
+        .collect::<Vec<_>>();
+    Redactor::new(all.iter().map(|secret| secret.expose_secret()), &config.file.audit.redact)
+        .map_err(|why| format!("[audit] redact: {why}"))
 }
 
 /// The configured key, or the one of the data folder, which is made when it is missing.

@@ -14,6 +14,7 @@ use crate::forge::{Examination, OwnAccounts};
 use crate::leaf::tools;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{self, Client, Model as _, TurnRequest};
+use crate::store::{ChainState, Store};
 
 /// More known repositories than this are not looked at.
 const MOST_REPOSITORIES: i64 = 200;
@@ -64,12 +65,60 @@ async fn the_database(config: &Config, checks: &mut Checks) -> Vec<RepoRef> {
         Ok(()) => checks.ok("writable", "something could be written"),
         Err(error) => checks.fail("writable", format!("{error}; see the disk and the rights on {}", data.display())),
     }
+    the_chain(config, &store, checks).await;
     let known = store.known_repositories(MOST_REPOSITORIES).await;
     store.close().await;
     known.unwrap_or_else(|error| {
         checks.warn("repositories", format!("those worked on can't be listed: {error}"));
         Vec::new()
     })
+}
+
+/// Where the audit chain is signed and anchored, and whether its last signature is of today.
+async fn the_chain(config: &Config, store: &Store, checks: &mut Checks) {
+    const MONTH_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+    let audit = &config.file.audit;
+    let own = config.file.service.data.join(super::KEY_FILE);
+    match (&config.audit_key, own.is_file()) {
+        (Some(_), _) => checks.ok("audit_key", "configured"),
+        (None, true) => checks.ok("audit_key", format!("{}: keep a copy of its public half elsewhere", own.display())),
+        (None, false) => checks.ok("audit_key", format!("{}: made at the first start", own.display())),
+    }
+    match (&audit.anchor_file, &audit.anchor_repository) {
+        (None, None) => checks.warn(
+            "audit_anchor",
+            "signed ends of the audit chain are in the database alone: whoever holds it and the key could make the chain anew; name \
+             [audit] anchor_file or anchor_repository",
+        ),
+        (file, repository) => {
+            let file = file.as_ref().map(|file| file.display().to_string());
+            let repository = repository.as_ref().map(|at| format!("{} on {}", at.path, at.forge));
+            checks.ok("audit_anchor", file.into_iter().chain(repository).collect::<Vec<_>>().join(", "));
+        }
+    }
+    let now = SystemClock.now_ms();
+    match store.chain_state().await {
+        Err(error) => checks.fail("audit_signed", error.to_string()),
+        Ok(ChainState { last: 0, .. }) => checks.ok("audit_signed", "nothing has happened yet"),
+        Ok(ChainState { last, signed, .. }) => match signed {
+            Some((number, at_ms, _)) if number == last || now - at_ms < 2000 * i64::try_from(audit.sign_seconds).unwrap_or(0) => {
+                checks.ok("audit_signed", format!("up to row {number} of {last}"));
+            }
+            Some((number, ..)) => checks.warn("audit_signed", format!("only up to row {number} of {last}: is a worker running?")),
+            None => checks.warn("audit_signed", format!("none of {last} rows: is a worker running?")),
+        },
+    }
+    match store.signing_keys(now - MONTH_MS).await {
+        Ok(keys) if keys.len() > 1 => checks.warn(
+            "audit_keys",
+            format!(
+                "several keys signed within a month ({}): give every machine the same [audit] key, unless it was changed",
+                keys.join(", ")
+            ),
+        ),
+        Ok(_) => {}
+        Err(error) => checks.fail("audit_keys", error.to_string()),
+    }
 }
 
 /// Why it is not sure that the database is the one that is meant, and that nobody reads along; none where the address demands it, or where

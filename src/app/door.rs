@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Forges, KEY_FILE, TimeIds, access, all_forges, door, learn_accounts, listen, open_store, priorities, signing_key};
+use super::{Forges, KEY_FILE, TimeIds, access, all_forges, door, learn_accounts, listen, open_store, priorities, redactor, signing_key};
 use crate::audit::SigningKey;
 use crate::config::Config;
 use crate::domain::{Clock, SystemClock};
@@ -37,7 +37,8 @@ pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
     if !complaints.is_empty() {
         return Err(complaints);
     }
-    let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
+    let store =
+        open_store(config).await.map_err(one)?.with_priorities(priorities(file)).with_redactor(Arc::new(redactor(config).map_err(one)?));
     let (listener, address) = listen(file).await.map_err(one)?;
     let gate = access::gate(config, hands, &store, &clock).await.map_err(one)?;
     let key = key_that_is_there(config).map_err(one)?;

@@ -160,6 +160,13 @@ impl Export {
         people.collect()
     }
 
+    /// The bytes of the record of a kind that was named last; none where there is none, or it was erased.
+    #[must_use]
+    pub fn last_record(&self, kind: &str) -> Option<Vec<u8>> {
+        let named = self.events().flat_map(|(_, event)| records(&event.facts)).filter(|(of_kind, _)| *of_kind == kind);
+        self.records.get(named.last()?.1)?.bytes()
+    }
+
     /// The bytes of the records of a kind, in the order of their names.
     pub fn records_of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a str, Vec<u8>)> {
         let of_kind = self.records.iter().filter(move |(_, record)| record.kind == kind);
@@ -391,4 +398,97 @@ fn records(facts: &Value) -> Box<dyn Iterator<Item = (&str, &str)> + '_> {
 
 fn named(facts: &Value) -> Vec<String> {
     records(facts).map(|(_, digest)| digest.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Export, Exported, Person, Record};
+    use crate::audit::{Checked, Checkpoint, Digest, Event, Kind, Link, SigningKey, Who};
+
+    fn key() -> SigningKey {
+        SigningKey::read(&SigningKey::generate().unwrap()).unwrap()
+    }
+
+    /// A run of three events with a row of another run between them, a record and a person.
+    fn small(key: &SigningKey, clocks: [(i64, u64); 3]) -> Export {
+        let person = Person { forge: "here".to_owned(), login: "ada".to_owned(), salt: "s".to_owned() };
+        let record = Record::of("policy", b"{}");
+        let facts = [json!({}), json!({"rules": {"record": Digest::of(b"{}"), "kind": "policy"}}), json!({"outcome": "refused"})];
+        let kinds = [Kind::Asked, Kind::Policy, Kind::RunEnded];
+        let before = Digest::of(b"what was before");
+        let (mut last, mut rows) = (Checked { number: 6, hash: before }, Vec::new());
+        for (at, ((at_ms, ticks_ms), (facts, kind))) in clocks.into_iter().zip(facts.into_iter().zip(kinds)).enumerate() {
+            if at == 1 {
+                let link = Link { number: 8, event: Digest::of(b"another's"), run: None, nth: None, previous: last.hash };
+                let row = link.seal().unwrap();
+                last.next(&row).unwrap();
+                rows.push(Exported { link: row.link, hash: row.hash, event: None });
+            }
+            let who = if at == 0 { Who::Person(person.pseudonym()) } else { Who::Service };
+            let (process, repository) = ("life".to_owned(), Some("here/1".to_owned()));
+            let event = Event { at_ms, process, ticks_ms, kind, who, repository, number: Some(3), job: None, facts };
+            let nth = i64::try_from(at).unwrap() + 1;
+            let digest = event.digest().unwrap();
+            let link = Link { number: last.number + 1, event: digest, run: Some("r".to_owned()), nth: Some(nth), previous: last.hash };
+            let row = link.seal().unwrap();
+            last.next(&row).unwrap();
+            rows.push(Exported { link: row.link, hash: row.hash, event: Some(event) });
+        }
+        let signed = Checkpoint { log: "log".to_owned(), number: last.number, hash: last.hash, at_ms: 9 }.sign(key).unwrap();
+        let mut export = Export::new("r", before, rows, signed, key.public());
+        export.records.insert(Digest::of(b"{}").to_string(), record);
+        export.people.insert(person.pseudonym(), person);
+        export
+    }
+
+    const STEADY: [(i64, u64); 3] = [(1_000, 0), (2_000, 1_000), (3_000, 2_000)];
+
+    #[test]
+    fn a_change_of_any_byte_of_an_export_is_found() {
+        let key = key();
+        let bytes = small(&key, STEADY).to_bytes().unwrap();
+        let (_, held) = Export::verify(&bytes, Some(&key.public())).unwrap();
+        assert_eq!((held.events, held.rows, held.outcome.as_deref(), held.notes.len()), (3, 4, Some("refused"), 0));
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut bent = bytes.clone();
+                bent[at] ^= 1 << bit;
+                assert!(Export::verify(&bent, None).is_err(), "bit {bit} of byte {at}, {:?}", bytes[at] as char);
+            }
+            let (mut without, mut twice) = (bytes.clone(), bytes.clone());
+            without.remove(at);
+            twice.insert(at, bytes[at]);
+            for bent in [without, twice, bytes[..at].to_vec()] {
+                assert!(Export::verify(&bent, None).is_err(), "byte {at} removed or twice, or the end cut there");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_or_key_says_what_is_wrong_with_it() {
+        let (key, other) = (key(), key());
+        let why = |bytes: &[u8]| Export::verify(bytes, Some(&other.public())).unwrap_err().to_string();
+        assert!(why(&small(&key, STEADY).to_bytes().unwrap()).contains("not with the one you gave"));
+        for (broken, said) in [("", "can't be read"), ("{}", "missing field"), ("[1]", "can't be read"), ("PK\u{3}\u{4}", "can't be read")]
+        {
+            assert!(why(broken.as_bytes()).contains(said), "{broken}: {}", why(broken.as_bytes()));
+        }
+        let mut older = small(&key, STEADY);
+        older.format = "frognano-export/0".to_owned();
+        assert!(why(&older.to_bytes().unwrap()).contains("this program reads"));
+        let mut without = small(&key, STEADY);
+        without.records.clear();
+        let broken = Export::verify(&without.to_bytes().unwrap(), None).unwrap_err();
+        assert_eq!(broken.row, 9, "{broken}: the row that names what is missing");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_noted_and_the_order_holds_all_the_same() {
+        let key = key();
+        let export = small(&key, [(100_000, 0), (40_000, 1_000), (41_000, 2_000)]);
+        let (_, held) = Export::verify(&export.to_bytes().unwrap(), Some(&key.public())).unwrap();
+        assert_eq!(held.notes, ["row 9: the clock on the wall was set back by 61 s"]);
+    }
 }

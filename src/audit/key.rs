@@ -154,6 +154,14 @@ impl Envelope {
     }
 }
 
+impl Envelope {
+    /// The end of the chain that it says it holds, believed or not; none where it holds something else.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        serde_json::from_slice(&STANDARD.decode(&self.payload).ok()?).ok()
+    }
+}
+
 /// The last row of the chain at some time, signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::app;
-use crate::audit::{Broken, Envelope, Export, Held, PublicKey, SigningKey};
+use crate::audit::{Broken, Envelope, Export, Held, PublicKey, SigningKey, Statement};
 use crate::config::Config;
-use crate::store::ChainError;
+use crate::store::{ChainError, Forgotten};
 
 use super::{fault, print, say, usage};
 
@@ -28,6 +28,11 @@ enum Act {
     ///
     /// Exit status: 0 when it holds, 1 with the first row that does not, 2 for a file or key that can't be read.
     Verify(Verify),
+    /// Forget a person: their login is replaced by a pseudonym wherever the database has it, and texts that name them are erased.
+    ///
+    /// The chain and every export stay whole. Where the login is the name of a namespace (login/repository) it stays. Exit status: 0 done, 1 a
+    /// fault, 2 a job of theirs has not ended.
+    Forget(Forget),
     /// Show the public key that signatures are checked with; or make a new private one.
     Key(Key),
 }
@@ -47,7 +52,7 @@ struct ExportOf {
 
 #[derive(Debug, Args)]
 struct Verify {
-    /// The file of an export.
+    /// The file of an export, or a statement by itself (--key).
     #[arg(required_unless_present = "database", conflicts_with = "database")]
     file: Option<PathBuf>,
     /// Check the whole chain in the database of the configuration.
@@ -62,9 +67,28 @@ struct Verify {
     /// Signed ends that were kept outside of the database, for --database: the file that `anchor_file` names.
     #[arg(long)]
     anchor: Option<PathBuf>,
+    /// The same from a clone of the repository that `anchor_repository` names, with its branch frognano-audit.
+    #[arg(long, value_name = "DIR")]
+    anchor_repo: Option<PathBuf>,
     /// For machines.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Forget {
+    /// The configuration file.
+    #[arg(long, default_value = "config/frognano.toml")]
+    config: PathBuf,
+    /// The forge's name in the configuration.
+    #[arg(long)]
+    forge: String,
+    /// The login there.
+    #[arg(long)]
+    login: String,
+    /// Your name, for the record.
+    #[arg(long)]
+    by: String,
 }
 
 #[derive(Debug, Args)]
@@ -82,6 +106,7 @@ impl Audit {
         let done = match self.act {
             Act::Export(export) => export.run().await,
             Act::Verify(verify) => verify.run().await,
+            Act::Forget(forget) => forget.run().await,
             Act::Key(key) => key.run(),
         };
         done.unwrap_or_else(|failed| failed)
@@ -113,6 +138,9 @@ impl Verify {
         match &self.file {
             Some(file) => {
                 let bytes = std::fs::read(file).map_err(|error| usage(&[format!("{}: {error}", file.display())]))?;
+                if let Ok(envelope) = serde_json::from_slice::<Envelope>(&bytes) {
+                    return self.statement(&envelope, key.as_ref());
+                }
                 Ok(match Export::verify(&bytes, key.as_ref()) {
                     Ok((_, held)) => self.holds(&held, key.is_some()),
                     Err(broken) => self.is_broken(&broken),
@@ -148,6 +176,30 @@ impl Verify {
         ExitCode::SUCCESS
     }
 
+    /// A statement by itself has no key beside it.
+    fn statement(&self, envelope: &Envelope, key: Option<&PublicKey>) -> Result<ExitCode, ExitCode> {
+        let Some(key) = key else {
+            return Err(usage(&["--key: a statement by itself is checked with a key that you have from elsewhere: give it".to_owned()]));
+        };
+        let statement = match Statement::open(envelope, key) {
+            Ok(statement) => statement,
+            Err(why) => return Ok(self.is_broken(&Broken::at(0, format!("the statement does not hold: {why}")))),
+        };
+        if self.json {
+            print(&json!({"holds": true, "statement": statement}).to_string());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let subject = statement.subject.first();
+        print(&format!(
+            "holds: a statement signed with the key {}, on the commit {} of {}",
+            key.id(),
+            statement.commit().unwrap_or_default(),
+            subject.map_or("", |subject| subject.name.as_str())
+        ));
+        print(&serde_json::to_string_pretty(&statement.predicate).unwrap_or_default());
+        Ok(ExitCode::SUCCESS)
+    }
+
     fn is_broken(&self, broken: &Broken) -> ExitCode {
         if self.json {
             print(&json!({"holds": false, "row": broken.row, "why": broken.why}).to_string());
@@ -163,7 +215,10 @@ impl Verify {
             Some(key) => key,
             None => app::signing_key(&config).map_err(|why| fault(&why))?.public(),
         };
-        let outside = self.anchor.as_deref().map(anchored).transpose()?.unwrap_or_default();
+        let mut outside = self.anchor.as_deref().map(anchored).transpose()?.unwrap_or_default();
+        if let Some(clone) = &self.anchor_repo {
+            outside.extend(app::anchored_in(clone).await.map_err(|why| usage(&[format!("--anchor-repo {why}")]))?);
+        }
         let store = app::open_store(&config).await.map_err(|why| fault(&why))?;
         let bar = indicatif::ProgressBar::new(0).with_style(
             indicatif::ProgressStyle::with_template("{pos} of {len} rows hold, {eta} left")
@@ -196,6 +251,32 @@ impl Verify {
     }
 }
 
+impl Forget {
+    async fn run(&self) -> Result<ExitCode, ExitCode> {
+        let config = load(&self.config)?;
+        if self.login.trim().is_empty() || !config.file.forges.iter().any(|forge| forge.name == self.forge) {
+            return Err(usage(&["--forge: the name of a [[forge]]; --login: a login there".to_owned()]));
+        }
+        let store = app::open_store(&config).await.map_err(|why| fault(&why))?;
+        let forgotten = store.forget(&self.forge, &self.login, &self.by).await;
+        store.close().await;
+        let Some(Forgotten { pseudonym, runs, replaced }) = forgotten.map_err(|error| fault(&error.to_string()))? else {
+            return Err(usage(&["--login: a job of theirs has not ended; cancel it, or wait for its end".to_owned()]));
+        };
+        for run in &runs {
+            let folder = config.file.service.data.join("runs").join(run);
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(&format!("{}: {error}", folder.display()))),
+                _ => {}
+            }
+        }
+        print(&format!("forgotten: {pseudonym} stands in {replaced} places; texts of {} runs were erased", runs.len()));
+        say("where several machines work, remove the folders of those runs on the others: data/runs/RUN of:");
+        runs.iter().for_each(|run| say(run));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 impl Key {
     fn run(&self) -> Result<ExitCode, ExitCode> {
         let key = match &self.new {
@@ -217,7 +298,7 @@ fn load(file: &Path) -> Result<Config, ExitCode> {
     Config::load(file).map_err(|complaints| usage(&complaints))
 }
 
-fn public_key(file: &Path) -> Result<PublicKey, ExitCode> {
+pub(super) fn public_key(file: &Path) -> Result<PublicKey, ExitCode> {
     let text = std::fs::read_to_string(file).map_err(|error| usage(&[format!("--key {}: {error}", file.display())]))?;
     PublicKey::parse(&text).ok_or_else(|| usage(&[format!("--key {}: is no Ed25519 public key, as PEM", file.display())]))
 }

@@ -10,6 +10,7 @@ mod doctor;
 mod fix;
 mod progress;
 mod queue;
+mod replay;
 mod runs;
 mod serve;
 mod table;
@@ -51,6 +52,8 @@ enum Command {
     Webhook(webhook::Webhook),
     /// Take a run out of the audit chain, check it, check the chain.
     Audit(audit::Audit),
+    /// Rebuild the patch of an exported run from the kept answers of its model.
+    Replay(replay::Replay),
     /// Ask the rules about a patch, without running anything.
     CheckPatch(check_patch::CheckPatch),
 }
@@ -76,6 +79,7 @@ pub fn main() -> ExitCode {
             Command::Token(token) => token.run().await,
             Command::Webhook(webhook) => webhook.run(),
             Command::Audit(audit) => audit.run().await,
+            Command::Replay(replay) => replay.run(asked_to_stop()).await,
             Command::CheckPatch(check) => check.run().await,
         }
     })

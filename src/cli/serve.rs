@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,10 @@ impl Serve {
             Ok(config) => config,
             Err(complaints) => return usage(&complaints),
         };
+        match app::redactor(&config) {
+            Ok(redactor) => telemetry::redact_with(Arc::new(redactor)),
+            Err(why) => return usage(&[why]),
+        }
         let is_shared = config.file.service.database.as_deref().is_some_and(|database| database.starts_with("postgres"));
         if self.only.is_some() && !is_shared {
             return usage(&["--only: needs a PostgreSQL database ([service] database), which the other part shares".to_owned()]);

@@ -22,6 +22,8 @@ pub struct Audit {
     pub keep_days: u32,
     /// The same for some repositories; the first that fits counts.
     pub repositories: Vec<KeepFor>,
+    /// Regular expressions of what is taken out of everything that is stored and shown, beside the service's own secrets and the shapes of tokens.
+    pub redact: Vec<String>,
 }
 
 /// `[audit.anchor_repository]`
@@ -46,6 +48,14 @@ pub struct KeepFor {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { key: None, sign_seconds: 3600, anchor_file: None, anchor_repository: None, keep_days: 365, repositories: Vec::new() }
+        Self {
+            key: None,
+            sign_seconds: 3600,
+            anchor_file: None,
+            anchor_repository: None,
+            keep_days: 365,
+            repositories: Vec::new(),
+            redact: Vec::new(),
+        }
     }
 }

@@ -97,9 +97,26 @@ impl File {
                 demand(ca.is_file(), format!("{place} ca_file: {} is not there", ca.display()));
             }
         }
+        let audit = &self.audit;
+        demand(audit.sign_seconds > 0, "[audit] sign_seconds: at least 1".to_owned());
+        if let Some(at) = &audit.anchor_repository {
+            let is_there = self.forges.iter().any(|forge| forge.name == at.forge);
+            demand(is_there, format!("[audit.anchor_repository] forge: {:?} is no [[forge]] of this file", at.forge));
+            demand(at.path.trim_matches('/').contains('/'), format!("[audit.anchor_repository] path: {:?} is not owner/name", at.path));
+        }
+        for line in &audit.repositories {
+            let name = &line.repositories;
+            let plain = !name.is_empty() && !name.strip_suffix("/*").unwrap_or(name).contains('*');
+            demand(plain, format!("[[audit.repositories]] repositories: {name:?} is neither a repository's path nor group/*"));
+        }
         let model = &self.model;
         demand(is_web(&model.url), format!("[model] url: {} is no http(s) address", model.url));
         demand(!model.name.trim().is_empty(), "[model] name: empty".to_owned());
+        let is_sha256 = |text: &String| text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        demand(
+            model.weights_sha256.as_ref().is_none_or(is_sha256),
+            "[model] weights_sha256: a SHA-256 is 64 lower-case hexadecimal digits".to_owned(),
+        );
         demand(model.retry_seconds > 0, "[model] retry_seconds: at least 1".to_owned());
         if let Some(ca) = &model.ca_file {
             demand(ca.is_file(), format!("[model] ca_file: {} is not there", ca.display()));

@@ -12,6 +12,7 @@ mod job;
 mod origin;
 mod patch;
 mod policy;
+mod redact;
 mod test_paths;
 mod test_run;
 
@@ -25,6 +26,7 @@ pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, St
 pub use origin::{Cancel, Origin, Round, branch_of, issue_and_run_of};
 pub use patch::{BlobMode, ChangedFile, Finding, ObjectId, Severity};
 pub use policy::{Permission, Refusal};
+pub use redact::{REDACTED, Redactor, SECRET_SHAPES};
 pub use test_paths::{TestNames, is_collected_file, is_test_configuration, is_test_file};
 pub use test_run::{Comparison, TestCase, TestResult, TestRun};
 

@@ -275,13 +275,13 @@ impl RepositoryRow {
         self.archived
     }
 
-    /// The repository that was asked for as `what`.
+    /// The repository that was asked for as `what`; any that has the path where it was asked for without an id.
     ///
     /// # Errors
     /// [`ForgeError::NotFound`] when another one has its path now.
     pub(super) fn same_as(self, asked: &RepoRef, what: String) -> Result<Repository, ForgeError> {
         let repo = self.reference(&asked.forge);
-        if repo.id != asked.id {
+        if repo.id != asked.id && !asked.id.is_empty() {
             return Err(ForgeError::NotFound { what: format!("{what} (its path belongs to another repository now, id {})", repo.id) });
         }
         let default_branch = self.default_branch.filter(|branch| !self.empty && !branch.is_empty());

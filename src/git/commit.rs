@@ -3,7 +3,7 @@
 use crate::domain::{Attribution, BlobMode, ChangedFile, ObjectId, RunId};
 
 use super::GitError;
-use super::mirror::{Mirror, attempt_reference, judged_reference};
+use super::mirror::{Mirror, attempt_reference, judged_reference, statement_reference};
 
 /// What a commit of ours says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,30 @@ impl Mirror {
     ) -> Result<ObjectId, GitError> {
         let reference = attempt_reference(run, attempt);
         self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
-        self.commit_at(&reference, base, changed, message).await
+        self.commit_at(&reference, Some(base), changed, message).await
+    }
+
+    /// A commit with these files alone and without a parent, kept for the run: the same call makes the same commit.
+    ///
+    /// # Errors
+    /// As [`Mirror::commit`].
+    pub async fn commit_alone(&self, run: &RunId, files: &[ChangedFile], message: &CommitMessage) -> Result<ObjectId, GitError> {
+        self.commit_on(&statement_reference(run), None, files, message).await
+    }
+
+    /// Files on top of a commit, under a reference of the mirror that is made anew.
+    ///
+    /// # Errors
+    /// As [`Mirror::commit`].
+    pub async fn commit_on(
+        &self,
+        reference: &str,
+        base: Option<&ObjectId>,
+        files: &[ChangedFile],
+        message: &CommitMessage,
+    ) -> Result<ObjectId, GitError> {
+        self.git.run(&self.folder, &["update-ref", "-d", reference]).await.ok();
+        self.commit_at(reference, base, files, message).await
     }
 
     /// The same under a reference for the judge alone (the patched tree with the tests of base put back).
@@ -47,14 +70,14 @@ impl Mirror {
     ) -> Result<ObjectId, GitError> {
         let reference = judged_reference(run);
         self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
-        let commit = self.commit_at(&reference, base, changed, message).await?;
+        let commit = self.commit_at(&reference, Some(base), changed, message).await?;
         Ok(commit)
     }
 
     async fn commit_at(
         &self,
         reference: &str,
-        base: &ObjectId,
+        base: Option<&ObjectId>,
         changed: &[ChangedFile],
         message: &CommitMessage,
     ) -> Result<ObjectId, GitError> {
@@ -96,11 +119,13 @@ fn numstat(row: &str) -> Option<(String, u64, u64)> {
     Some((path.to_owned(), added.parse().unwrap_or(0), removed.parse().unwrap_or(0)))
 }
 
-fn import_stream(reference: &str, base: &ObjectId, changed: &[ChangedFile], message: &CommitMessage) -> Vec<u8> {
+fn import_stream(reference: &str, base: Option<&ObjectId>, changed: &[ChangedFile], message: &CommitMessage) -> Vec<u8> {
     let who = format!("{} <{}> {} +0000", inert(&message.by.name), inert(&message.by.email), message.at);
     let mut stream = format!("feature done\ncommit {reference}\nauthor {who}\ncommitter {who}\n").into_bytes();
     data(&mut stream, message.text.as_bytes());
-    stream.extend_from_slice(format!("from {base}\n").as_bytes());
+    if let Some(base) = base {
+        stream.extend_from_slice(format!("from {base}\n").as_bytes());
+    }
     for gone in changed.iter().filter(|file| file.after.is_none()) {
         line(&mut stream, "D ", &gone.path);
     }

@@ -186,12 +186,23 @@ impl Mirror {
     /// # Errors
     /// When the branch has another commit, the remote refuses, or does not answer.
     pub async fn push(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<(), GitError> {
-        let reference = format!("refs/heads/{branch}");
-        if let Some(there) = self.remote_tip(remote, &reference).await? {
+        self.push_reference(remote, commit, &format!("refs/heads/{branch}")).await
+    }
+
+    /// The same for any reference, by its full name.
+    ///
+    /// # Errors
+    /// As [`Mirror::push`].
+    pub async fn push_reference(&self, remote: &Remote, commit: &ObjectId, reference: &str) -> Result<(), GitError> {
+        if let Some(there) = self.remote_tip(remote, reference).await? {
             if there == *commit {
                 return Ok(());
             }
-            return Err(GitError::PushRefused(format!("the branch {branch} is there already with another commit ({there})")));
+            let (what, name) = match reference.strip_prefix("refs/heads/") {
+                Some(branch) => ("branch", branch),
+                None => ("reference", reference),
+            };
+            return Err(GitError::PushRefused(format!("the {what} {name} is there already with another commit ({there})")));
         }
         self.send(remote, &format!("{commit}:{reference}"), &[]).await
     }
@@ -244,19 +255,18 @@ impl Mirror {
         self.send(remote, &format!("{commit}:refs/heads/{branch}"), &["--dry-run"]).await
     }
 
-    /// Removes a branch of the remote that has this very commit at its tip; false when it is not there or anybody moved it.
+    /// Removes a reference of the remote, by its full name, that has this very commit at its tip; false when it is not there or anybody moved it.
     ///
     /// # Errors
     /// When the remote refuses, or does not answer.
-    pub async fn remove_branch(&self, remote: &Remote, commit: &ObjectId, branch: &str) -> Result<bool, GitError> {
-        let reference = format!("refs/heads/{branch}");
-        if self.remote_tip(remote, &reference).await?.as_ref() != Some(commit) {
+    pub async fn remove_reference(&self, remote: &Remote, commit: &ObjectId, reference: &str) -> Result<bool, GitError> {
+        if self.remote_tip(remote, reference).await?.as_ref() != Some(commit) {
             return Ok(false);
         }
         // The remote compares once more: what is pushed in this moment is not lost.
         let only_if = format!("--force-with-lease={reference}:{commit}");
         match self.send(remote, &format!(":{reference}"), &[&only_if]).await {
-            Err(GitError::PushRefused(_)) if self.remote_tip(remote, &reference).await?.as_ref() != Some(commit) => Ok(false),
+            Err(GitError::PushRefused(_)) if self.remote_tip(remote, reference).await?.as_ref() != Some(commit) => Ok(false),
             sent => sent.map(|()| true),
         }
     }
@@ -286,7 +296,7 @@ impl Mirror {
     pub async fn forget(&self, run: &RunId) {
         let later = self.git.run(&self.folder, &["for-each-ref", "--format=%(refname)", &later_attempts(run)]).await.unwrap_or_default();
         let later = String::from_utf8_lossy(&later).lines().map(str::to_owned).collect::<Vec<_>>();
-        for reference in later.into_iter().chain([run_reference(run), judged_reference(run)]) {
+        for reference in later.into_iter().chain([run_reference(run), judged_reference(run), statement_reference(run)]) {
             self.git.run(&self.folder, &["update-ref", "-d", &reference]).await.ok();
         }
     }
@@ -294,6 +304,10 @@ impl Mirror {
 
 pub(super) fn judged_reference(run: &RunId) -> String {
     format!("refs/frognano-judged/{run}")
+}
+
+pub(super) fn statement_reference(run: &RunId) -> String {
+    format!("refs/frognano-statements/{run}")
 }
 
 fn run_reference(run: &RunId) -> String {

@@ -5,65 +5,11 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexSet};
 
 use super::{Patch, file_name, lines, of_file};
-use crate::domain::{Finding, Severity, is_test_file};
+use crate::domain::{Finding, SECRET_SHAPES, Severity, is_test_file};
 
 pub(super) const RULE: &str = "secret";
 
-/// What the issuers say of the shapes of their tokens.
-const SHAPES: &[(&str, &str)] = &[
-    ("a private key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    ("a private key of PuTTY", r"\bPuTTY-User-Key-File-[23]:"),
-    ("an AWS access key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
-    ("a GitHub token", r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
-    ("a GitHub token", r"\bgithub_pat_[A-Za-z0-9_]{36,}"),
-    ("a GitLab token", r"\bgl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_-]{20,}"),
-    ("a Slack token", r"\bxox[abeoprs]-(?:[0-9]-)?[A-Za-z0-9-]{10,}"),
-    ("a Slack token", r"\bxapp-[0-9]-[A-Za-z0-9-]{20,}"),
-    ("a Slack webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,}"),
-    ("a Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}"),
-    ("a Google OAuth secret", r"\bGOCSPX-[A-Za-z0-9_-]{28}"),
-    ("an Anthropic or OpenAI key", r"\bsk-[A-Za-z0-9_-]{32,}"),
-    ("an npm token", r"\bnpm_[A-Za-z0-9]{36}"),
-    ("a PyPI token", r"\bpypi-AgE[A-Za-z0-9_-]{40,}"),
-    ("a Hugging Face token", r"\bhf_[A-Za-z0-9]{34,}"),
-    ("a SendGrid key", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
-    ("a Twilio key", r"\bSK[0-9a-f]{32}\b"),
-    ("a DigitalOcean token", r"\bdo[opr]_v1_[a-f0-9]{64}"),
-    ("a Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
-    ("an Azure storage key", r"AccountKey=[A-Za-z0-9+/]{86}=="),
-    ("a Telegram bot token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
-    ("a Google OAuth token", r"\bya29\.[A-Za-z0-9_-]{20,}"),
-    ("a Stripe webhook secret", r"\bwhsec_[A-Za-z0-9+/]{24,}"),
-    ("a Discord webhook", r"discord(?:app)?\.com/api/webhooks/[0-9]{15,}/[A-Za-z0-9_-]{40,}"),
-    ("a Discord bot token", r"\b[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
-    ("a Docker Hub token", r"\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{20,}"),
-    ("a Mailgun key", r"\bkey-[0-9a-f]{32}\b"),
-    ("a Mailchimp key", r"\b[0-9a-f]{32}-us[0-9]{1,2}\b"),
-    ("a Square token", r"\bsq0(?:atp|csp)-[A-Za-z0-9_-]{20,}"),
-    ("a Shopify token", r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
-    ("an age key", r"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}"),
-    ("a Databricks token", r"\bdapi[0-9a-f]{32}"),
-    ("a Linear key", r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,}"),
-    ("a Notion token", r"\b(?:secret|ntn)_[A-Za-z0-9]{40,}"),
-    ("a New Relic key", r"\bNR(?:AK|AA|RA|II|JS)-[A-Za-z0-9_-]{19,}"),
-    ("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}"),
-    ("an Atlassian token", r"\bAT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{40,}"),
-    ("a Sentry token", r"\bsntry[su]_[A-Za-z0-9_+/=-]{40,}"),
-    ("a Postman key", r"\bPMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
-    ("a Doppler token", r"\bdp\.(?:pt|st|ct|scim|audit|sa)\.[A-Za-z0-9.]{40,}"),
-    ("a Fly token", r"\bfo1_[A-Za-z0-9_-]{40,}"),
-    ("an npm token", r"//\S+/:_auth(?:Token)?\s*=\s*[A-Za-z0-9+/=_-]{20,}"),
-    ("a password of .netrc", r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+\S{6,}"),
-    ("an AWS secret key", r"(?i)aws_?secret_?(?:access_?)?key\W{1,5}[A-Za-z0-9+/]{40}\b"),
-    ("a Facebook token", r"\bEAA[A-Za-z0-9]{40,}"),
-    ("a Typeform token", r"\btfp_[A-Za-z0-9_-]{40,}"),
-    ("a RubyGems key", r"\brubygems_[0-9a-f]{48}"),
-    ("a Terraform token", r"\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}"),
-    ("a JSON web token", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-];
-
-static SET: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| RegexSet::new(SHAPES.iter().map(|(_, shape)| shape)));
+static SET: LazyLock<Result<RegexSet, regex::Error>> = LazyLock::new(|| RegexSet::new(SECRET_SHAPES.iter().map(|(_, shape)| shape)));
 
 /// A name that says secret, and the text that it is given.
 static GIVEN: LazyLock<Result<Regex, regex::Error>> = LazyLock::new(|| {
@@ -93,7 +39,7 @@ pub(super) fn check(patch: &Patch<'_>) -> Result<Vec<Finding>, String> {
                 ));
             }
             if let Some(kind) = set.matches(line).into_iter().next() {
-                let why = format!("the line has the shape of {}; take it out and revoke it if it was real", SHAPES[kind].0);
+                let why = format!("the line has the shape of {}; take it out and revoke it if it was real", SECRET_SHAPES[kind].0);
                 findings.push(of_file(RULE, Severity::Refuse, file, Some(number), why));
             }
         }

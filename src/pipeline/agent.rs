@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::audit::{self, Kind};
-use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, ObjectId, Stage};
+use crate::domain::{ChangedFile, ExitReason, Fault, NoPatch, ObjectId, Redactor, Stage};
 use crate::git::{CommitMessage, Tree};
 use crate::guard::GuardedPatch;
 use crate::leaf::{self, LeafError, Observer, Preset, Recovery, Step, Trajectory, With};
@@ -158,10 +158,11 @@ impl AgentRun {
             Err(stop) => return Ok(Err(stop)),
         };
         let attempt = work.attempt();
-        if let Err(stop) = self.witness(attempt, work.record).await {
+        if let Err(stop) = self.witness(attempt, work.record, &work.parts.redactor).await {
             return Ok(Err(stop));
         }
-        let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, attempt, failed: None };
+        let redactor = &*work.parts.redactor;
+        let mut saver = Saver { keeper, folder: &self.folder, base: &start.tree, record: work.record, attempt, redactor, failed: None };
         let with = With {
             model: work.parts.model.as_ref(),
             sandbox,
@@ -189,13 +190,13 @@ impl AgentRun {
     }
 
     /// Tells the audit chain where the agent begins, or behind which steps it goes on. (A step that was kept and not told is told here.)
-    async fn witness(&self, attempt: u32, record: &mut dyn Record) -> Result<(), Stop> {
+    async fn witness(&self, attempt: u32, record: &mut dyn Record, redactor: &Redactor) -> Result<(), Stop> {
         if self.trajectory.steps.is_empty() {
             return record.witness(Kind::Attempt, json!({"attempt": attempt, "begins": true})).await;
         }
         record.witness(Kind::Attempt, json!({"attempt": attempt, "goes_on_before": self.trajectory.steps.len()})).await?;
         for step in &self.trajectory.steps {
-            record.witness(Kind::Turn, turn_of(attempt, step)).await?;
+            record.witness(Kind::Turn, turn_of(attempt, step, redactor)).await?;
         }
         Ok(())
     }
@@ -238,7 +239,7 @@ impl AgentRun {
         for recovery in &trajectory.frognano.recoveries {
             work.report.notes.push(format!("The agent went on in a new sandbox before step {}: {}.", recovery.before_step, recovery.why));
         }
-        write_trajectory(&self.folder, &trajectory).await?;
+        write_trajectory(&self.folder, &trajectory, &work.parts.redactor).await?;
         let why = || trajectory.error.clone().unwrap_or_else(|| trajectory.frognano.ending.clone());
         match trajectory.exit_reason {
             Some(ExitReason::LlmQueryError) => return Err(Stop::abandoned(Fault::ModelFailed, why())),
@@ -288,9 +289,14 @@ fn without(base: &Tree, kept: &Differences) -> Tree {
     tree
 }
 
-async fn write_trajectory(folder: &Path, trajectory: &Trajectory) -> Result<(), Stop> {
+/// Writes the record of the attempt, without secrets: the journal alone has the very answers, and goes when the run has ended.
+async fn write_trajectory(folder: &Path, trajectory: &Trajectory, redactor: &Redactor) -> Result<(), Stop> {
     let file = folder.join("trajectory.json");
-    let text = trajectory.to_json().map(|json| json.to_string()).unwrap_or_default();
+    let json = trajectory.to_json().map(|mut json| {
+        redactor.value(&mut json);
+        json.to_string()
+    });
+    let text = json.unwrap_or_default();
     tokio::fs::write(&file, text).await.map_err(|error| Stop::disk(&file, &error))
 }
 
@@ -367,10 +373,12 @@ fn tell_of_agent(work: &mut Work<'_>) {
     }
 }
 
-/// What the audit chain holds of a step.
-fn turn_of(attempt: u32, step: &Step) -> Value {
-    let answers = step.observations.iter().map(|done| (done.tool.as_str(), done.observation.as_str()));
-    audit::turn(attempt, step.step, &step.assistant, answers).unwrap_or_default()
+/// What the audit chain holds of a step: of its words as they are kept, without secrets.
+fn turn_of(attempt: u32, step: &Step, redactor: &Redactor) -> Value {
+    let mut assistant = step.assistant.clone();
+    redactor.value(&mut assistant);
+    let answers = step.observations.iter().map(|done| (done.tool.as_str(), redactor.text(&done.observation))).collect::<Vec<_>>();
+    audit::turn(attempt, step.step, &assistant, answers.iter().map(|(tool, answer)| (*tool, answer.as_ref()))).unwrap_or_default()
 }
 
 /// Keeps every step.
@@ -380,6 +388,7 @@ struct Saver<'a> {
     base: &'a Tree,
     record: &'a mut dyn Record,
     attempt: u32,
+    redactor: &'a Redactor,
     failed: Option<Stop>,
 }
 
@@ -398,7 +407,7 @@ impl Observer for Saver<'_> {
     async fn on_step(&mut self, trajectory: &Trajectory, sandbox: &mut dyn Sandbox) -> Result<(), SandboxError> {
         self.record.step(trajectory);
         if let Some(step) = trajectory.steps.last()
-            && let Err(stop) = self.record.witness(Kind::Turn, turn_of(self.attempt, step)).await
+            && let Err(stop) = self.record.witness(Kind::Turn, turn_of(self.attempt, step, self.redactor)).await
         {
             self.failed = Some(stop);
             return Err(SandboxError::Lost("the step could not be written into the audit chain".to_owned()));

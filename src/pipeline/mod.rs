@@ -15,6 +15,7 @@ mod keep;
 mod reviewers;
 mod round;
 mod sandboxed;
+mod statement;
 mod stop;
 mod task;
 
@@ -28,8 +29,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::audit::Kind;
-use crate::domain::{Attribution, Clock, IssueText, ObjectId, Origin, Outcome, RepoRef, RunId, Stage, branch_of};
+use crate::audit::{Digest, Kind, SigningKey};
+use crate::domain::{Attribution, Clock, IssueText, ObjectId, Origin, Outcome, Redactor, RepoRef, RunId, Stage, branch_of};
 use crate::forge::Forge;
 use crate::git::{Mirror, Mirrors, Remote, Tree};
 use crate::guard::{GuardedPatch, Limits};
@@ -46,6 +47,7 @@ pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
 pub use judge::VerifyRules;
 pub use keep::KeepLimits;
+pub use statement::snapshot;
 pub use stop::Stop;
 
 /// What every run works with.
@@ -60,6 +62,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Where it is remembered what the tests said at base; none where every run measures.
     pub baselines: Option<Store>,
+    /// What statements on commits are signed with; none where there is no audit chain.
+    pub signing: Option<Arc<SigningKey>>,
+    /// Takes secrets out of what is kept of a run; by default nothing.
+    pub redactor: Arc<Redactor>,
     /// The settings of a run.
     pub settings: Settings,
 }
@@ -74,7 +80,11 @@ impl Parts {
             return Ok(());
         };
         let mirror = self.mirrors.open(&Mirrors::name_of(&place.repo.forge, &place.repo.id)).await?;
-        publish::take_back(place, &mirror, commit, &branch_of(place.number, run), why).await
+        publish::take_back(place, &mirror, commit, &branch_of(place.number, run), why).await?;
+        match checkpoint.stated.as_ref().and_then(|stated| stated.pushed.as_ref()) {
+            Some(pushed) => publish::take_back_reference(place, &mirror, pushed, &statement::reference(run)).await,
+            None => Ok(()),
+        }
     }
 
     /// Lets go of what a run that has ended needed of its repository's mirror.
@@ -119,6 +129,8 @@ pub struct Settings {
     pub verify: VerifyRules,
     /// The address of a site that shows runs.
     pub public_url: Option<Url>,
+    /// The SHA-256 of the model's weights, as configured.
+    pub weights_sha256: Option<String>,
     /// Where each run keeps its record.
     pub runs: PathBuf,
     /// The largest tree that fits a sandbox, in bytes.
@@ -168,9 +180,13 @@ pub trait Record: Send + Sync {
     async fn witness(&mut self, _kind: Kind, _facts: Value) -> Result<(), Stop> {
         Ok(())
     }
-    /// Keeps what an event is about to name by its digest.
-    async fn keep_record(&mut self, _kind: &str, _bytes: &[u8]) -> Result<(), Stop> {
-        Ok(())
+    /// Keeps what an event is about to name by its digest, and gives the digest of what is kept.
+    async fn keep_record(&mut self, _kind: &str, bytes: &[u8]) -> Result<Digest, Stop> {
+        Ok(Digest::of(bytes))
+    }
+    /// What a person is called in the audit chain; none where there is no chain.
+    async fn pseudonym(&mut self, _forge: &str, _login: &str) -> Result<Option<String>, Stop> {
+        Ok(None)
     }
 }
 
@@ -329,13 +345,15 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
         fallback,
         changes_tests: text::changes_expectations(&work.report),
     };
-    let title = text::title(&work.text.title, work.issue, &work.report);
-    let body = text::pull_request(&work.proposal(asked));
+    statement::make(work, asked.repo, &candidate.commit).await?;
     admit::goes_on(work, asked).await?;
     work.checkpoint.pushing = Some(candidate.commit.clone());
     work.keep().await?;
     work.record.witness(Kind::ForgeWrite, json!({"to": {"write": "push", "commit": candidate.commit, "branch": branch}})).await?;
     let refused = publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
+    statement::put(work, asked, &start.mirror).await?;
+    let title = text::title(&work.text.title, work.issue, &work.report);
+    let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
     let pull_request = publish::open(&to, work.checkpoint.opened, &title, &body).await?;
     work.checkpoint.opened = Some(pull_request.number);

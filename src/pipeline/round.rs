@@ -8,7 +8,7 @@ use crate::git::{GitError, Mirrors};
 use crate::publish::{self, Added, Destination, PublishError, text};
 
 use super::attempts::{self, Ground};
-use super::{Asked, Candidate, Start, Stop, Work, admit, clone, judge};
+use super::{Asked, Candidate, Start, Stop, Work, admit, clone, judge, statement};
 
 /// The way of such a round, from its admission on.
 pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round) -> Result<Outcome, Stop> {
@@ -20,6 +20,7 @@ pub(super) async fn solve(work: &mut Work<'_>, asked: &Asked<'_>, round: &Round)
 
 async fn propose(work: &mut Work<'_>, base: &Start, head: &Start) -> Result<Candidate, Stop> {
     let rules = judge::rules(work, base).await?;
+    rules.write_down(work, base).await?;
     judge::tests_before(work, base, &rules).await?;
     attempts::best(work, &Ground { base, head: Some(head) }, &rules).await
 }
@@ -43,6 +44,8 @@ async fn publish(
         fallback,
         changes_tests: text::changes_expectations(&work.report),
     };
+    statement::make(work, asked.repo, &candidate.commit).await?;
+    statement::put(work, asked, &base.mirror).await?;
     let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
     let commits = (&head.base, &candidate.commit);

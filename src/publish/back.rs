@@ -1,5 +1,7 @@
 //! Taking back what a stopped run had begun to publish: nobody finds half of a proposal.
 
+use futures_util::future::BoxFuture;
+
 use crate::domain::ObjectId;
 use crate::git::Mirror;
 
@@ -18,9 +20,16 @@ pub async fn take_back(place: Place<'_>, mirror: &Mirror, commit: &ObjectId, bra
         }
         place.forge.close_pull_request(place.repo, open.number).await?;
     }
-    let remove =
-        |remote| -> futures_util::future::BoxFuture<'_, _> { Box::pin(async move { mirror.remove_branch(&remote, commit, branch).await }) };
+    take_back_reference(place, mirror, commit, &format!("refs/heads/{branch}")).await
+}
+
+/// Removes a reference of the forge's repository while it still has exactly our commit.
+///
+/// # Errors
+/// As [`take_back`].
+pub async fn take_back_reference(place: Place<'_>, mirror: &Mirror, commit: &ObjectId, reference: &str) -> Result<(), PublishError> {
+    let remove = |remote| -> BoxFuture<'_, _> { Box::pin(async move { mirror.remove_reference(&remote, commit, reference).await }) };
     let removed = with_access(place.forge, place.repo, &remove).await?;
-    tracing::info!(branch, removed, "took back what was published");
+    tracing::info!(reference, removed, "took back what was published");
     Ok(())
 }

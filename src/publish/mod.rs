@@ -4,6 +4,7 @@
 //! or it is closed again; only a [`GuardedPatch`] is ever pushed.
 
 mod access;
+pub mod anchor;
 mod back;
 pub mod codeowners;
 mod comment;
@@ -23,7 +24,7 @@ use crate::git::{GitError, Mirror};
 use crate::guard::GuardedPatch;
 
 pub use access::with_access;
-pub use back::take_back;
+pub use back::{take_back, take_back_reference};
 pub use comment::{Allowance, Place, StatusComment, Unlimited};
 
 /// On every pull request of ours, before anybody is asked to look at it.

@@ -22,6 +22,10 @@ pub struct Report {
     pub base: Option<String>,
     /// The SHA-256 of `patch.diff`, lower-case hexadecimal.
     pub patch_sha256: Option<String>,
+    /// The SHA-256 of the rules that held, lower-case hexadecimal; null where there is no audit chain.
+    pub policy_sha256: Option<String>,
+    /// The signed statement on the commit; null where there is no audit chain.
+    pub statement: Option<StatementTold>,
     /// The project's tests.
     pub tests: Tests,
     /// What the rules say.
@@ -58,6 +62,18 @@ pub struct Report {
     pub pull_request: Option<String>,
     /// How long each stage took, in milliseconds.
     pub stage_ms: Vec<(String, u64)>,
+}
+
+/// The signed statement on a commit, and where it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatementTold {
+    /// The reference of the repository whose commit has it as `statement.json`.
+    pub reference: String,
+    /// The name of the key that signed it.
+    pub key: String,
+    /// Why the forge did not take the reference; null where it did.
+    pub refused: Option<String>,
 }
 
 /// An attempt in short.

@@ -5,15 +5,18 @@
 //! stands before it. The database itself refuses to change or delete a row.
 
 mod exported;
+mod retention;
 
 use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sqlx::{QueryBuilder, Row as _};
+use sqlx::Row as _;
+
+pub use retention::{EndedJob, Forgotten, Keeping};
 
 use super::{Store, StoreError, plain};
-use crate::audit::{Broken, Checked, Checkpoint, Digest, Envelope, Link, Note, Person, PublicKey, SigningKey, Who, canonical};
+use crate::audit::{Broken, Checked, Checkpoint, Digest, Envelope, Link, Note, Person, PublicKey, Row, SigningKey, Who, canonical};
 use crate::domain::RepoRef;
 
 /// So many events are put into the chain in one transaction.
@@ -138,6 +141,17 @@ impl Store {
         Ok(pseudonym)
     }
 
+    /// What a person is called in the chain.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn pseudonym_of(&self, forge: &str, login: &str) -> Result<String, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let pseudonym = self.pseudonym(&mut transaction, forge, login).await?;
+        transaction.commit().await?;
+        Ok(pseudonym)
+    }
+
     /// Puts everything that waits into the chain; how many rows were made.
     ///
     /// # Errors
@@ -196,20 +210,17 @@ impl Store {
             chain.push((row.try_get::<i64, _>("arrival")?, sealed));
         }
         for part in chain.chunks(100) {
-            let mut insert = QueryBuilder::<sqlx::Any>::new("insert into audit_chain (number, arrival, run, nth, event, previous, hash) ");
-            insert.push_values(part, |mut row, (arrival, sealed)| {
-                let link = &sealed.link;
-                row.push_bind(link.number).push_bind(*arrival).push_bind(link.run.clone()).push_bind(link.nth);
-                row.push_bind(link.event.to_string()).push_bind(link.previous.to_string()).push_bind(sealed.hash.to_string());
-            });
-            insert.build().execute(&mut *transaction).await?;
-            let mut done = QueryBuilder::<sqlx::Any>::new("delete from audit_unsealed where arrival in (");
-            let mut list = done.separated(", ");
-            for (arrival, _) in part {
-                list.push_bind(*arrival);
+            let values = (0..part.len()).map(|row| format!("({})", places(row * 7, 7))).collect::<Vec<_>>().join(", ");
+            let insert = format!("insert into audit_chain (number, arrival, run, nth, event, previous, hash) values {values}");
+            let done = format!("delete from audit_unsealed where arrival in ({})", places(0, part.len()));
+            let (mut insert, mut done) = (sqlx::query(sqlx::AssertSqlSafe(insert)), sqlx::query(sqlx::AssertSqlSafe(done)));
+            for (arrival, Row { link, hash }) in part {
+                insert = insert.bind(link.number).bind(*arrival).bind(link.run.clone()).bind(link.nth);
+                insert = insert.bind(link.event.to_string()).bind(link.previous.to_string()).bind(hash.to_string());
+                done = done.bind(*arrival);
             }
-            done.push(")");
-            done.build().execute(&mut *transaction).await?;
+            insert.execute(&mut *transaction).await?;
+            done.execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
         Ok(i64::try_from(rows.len()).unwrap_or(i64::MAX))
@@ -231,6 +242,18 @@ impl Store {
         };
         of_runs.insert(run.to_owned(), before + 1);
         Ok(before + 1)
+    }
+
+    /// The names of the keys that ends of the chain were signed with since a time, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn signing_keys(&self, since_ms: i64) -> Result<Vec<String>, StoreError> {
+        let rows = sqlx::query("select keyid from audit_checkpoints where at_ms >= $1 group by keyid order by max(number) desc")
+            .bind(since_ms)
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok(row.try_get("keyid")?)).collect()
     }
 
     /// Seals what waits and signs the end of the chain, unless that was done at this row; none while the chain is empty.
@@ -327,7 +350,7 @@ impl Store {
                 if Digest::of(text.as_bytes()) != link.event || row.try_get::<Option<String>, _>("of_run")? != link.run {
                     return Err(Broken::at(at, "its event was changed: its hash is another").into());
                 }
-                checked.next(&crate::audit::Row { link, hash })?;
+                checked.next(&Row { link, hash })?;
                 while signed.last().is_some_and(|(number, _)| *number == checked.number) {
                     if signed.pop().is_some_and(|(_, hash)| hash != checked.hash) {
                         return Err(
@@ -376,12 +399,13 @@ impl Store {
         }
     }
 
-    /// Keeps a text or some bytes that an event of this run names; its digest.
+    /// Keeps a text or some bytes that an event of this run names, without secrets; the digest of what is kept.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn keep_record(&self, run: &str, kind: &str, bytes: &[u8]) -> Result<Digest, StoreError> {
-        let digest = Digest::of(bytes);
+        let bytes = self.redactor.bytes(bytes);
+        let digest = Digest::of(&bytes);
         sqlx::query(
             "insert into audit_records (run, digest, kind, body, kept_ms) values ($1, $2, $3, $4, $5) on conflict (run, digest) do nothing",
         )
@@ -394,6 +418,11 @@ impl Store {
         .await?;
         Ok(digest)
     }
+}
+
+/// So many places for values, behind those that are taken: `$8, $9, …`. (A builder of queries for any database writes them as SQLite alone reads them.)
+fn places(taken: usize, more: usize) -> String {
+    (taken + 1..=taken + more).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn link(row: &sqlx::any::AnyRow) -> Result<(Link, Digest), StoreError> {

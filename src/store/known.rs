@@ -26,6 +26,13 @@ impl<K: Eq + Hash, V: Clone> Known<K, V> {
         known.get(key).filter(|(_, since)| since.elapsed() < REMEMBERED).map(|(value, _)| value.clone())
     }
 
+    /// Forgets what is in the database no more.
+    pub(super) fn forget(&self, is_gone: impl Fn(&K) -> bool) {
+        if let Ok(mut known) = self.0.lock() {
+            known.retain(|key, _| !is_gone(key));
+        }
+    }
+
     /// Remembers what is in the database.
     pub(super) fn put(&self, key: K, value: V) {
         if let Ok(mut known) = self.0.lock() {
@@ -50,5 +57,8 @@ mod tests {
             known.put(key, "b");
         }
         assert!(known.0.lock().unwrap().len() <= MOST);
+        known.put(7, "c");
+        known.forget(|key| *key == 7);
+        assert_eq!(known.get(&7), None);
     }
 }

@@ -41,6 +41,8 @@ pub struct Checkpoint {
     pub tried: Vec<Tried>,
     /// The commit that may stand on the forge: on our branch, and in a pull request from it. A run that is stopped takes both back.
     pub pushing: Option<ObjectId>,
+    /// The signed statement on the commit that is proposed.
+    pub stated: Option<Stated>,
     /// When our commits are dated, in seconds since the Unix epoch: a worker on another machine makes the same commits again.
     pub dated_s: Option<i64>,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
@@ -80,6 +82,17 @@ pub struct Tried {
     pub behaviour: Option<String>,
     /// How long its agent worked, in milliseconds.
     pub agent_ms: u64,
+}
+
+/// A signed statement on a commit, kept so that a run that was killed says the same once more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated {
+    /// The commit that it is about.
+    pub about: ObjectId,
+    /// The envelope, as JSON.
+    pub envelope: String,
+    /// The commit that may stand on the forge with it.
+    pub pushed: Option<ObjectId>,
 }
 
 /// How the agent ended.
@@ -312,14 +325,15 @@ impl Store {
         let mut transaction = self.pool.begin().await?;
         let done = sqlx::query(
             "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, proof = $6, \
-             lease_owner = null where id = $7 and fence = $8 and state = 'running'",
+             lease_owner = null, checkpoint = $7 where id = $8 and fence = $9 and state = 'running'",
         )
         .bind(outcome.name())
         .bind(plain(&outcome.reason()))
-        .bind(plain(&detail))
+        .bind(plain(&self.redactor.text(&detail)))
         .bind(plain(report))
         .bind(now)
         .bind(proof_in(report))
+        .bind(self.kept_for_good(&claimed.checkpoint)?)
         .bind(&lease.job.0)
         .bind(lease.fence)
         .execute(&mut *transaction)
@@ -340,6 +354,15 @@ impl Store {
         self.take_over_waiting(&mut transaction, &claimed.repo, claimed.issue, now, ids).await?;
         transaction.commit().await?;
         Ok(())
+    }
+}
+
+impl Store {
+    /// A checkpoint of a run that nothing goes on with any more, without secrets.
+    fn kept_for_good(&self, checkpoint: &Checkpoint) -> Result<String, StoreError> {
+        let mut value = serde_json::to_value(checkpoint).map_err(|error| StoreError::Failed(error.to_string()))?;
+        self.redactor.value(&mut value);
+        Ok(value.to_string())
     }
 }
 

@@ -32,19 +32,19 @@ use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyPool, Row as _};
 
 use crate::audit::Life;
-use crate::domain::{Clock, RepoRef, SystemClock};
+use crate::domain::{Clock, Redactor, RepoRef, SystemClock};
 use known::Known;
 
 pub use acts::Doer;
 pub use api::{LogLine, OpenPullRequest, RepositoryRuns};
 pub use asks::Ask;
-pub use audit::{ChainError, ChainState, repository_name};
+pub use audit::{ChainError, ChainState, EndedJob, Forgotten, Keeping, repository_name};
 pub use baselines::BaselineOf;
 pub use counted::Standing;
 pub use deliveries::{Intake, NewDelivery};
 pub use fates::{Ending, Fate, Merged};
 pub use jobs::{JobRow, JobSummary};
-pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Tried};
+pub use lease::{AgentSummary, Checkpoint, Claimed, Lease, Stated, Tried};
 pub use queue::{Paused, Priority, QueueLimits, Which};
 pub use reviews::Watched;
 pub use run_files::{Addition, RunFiles};
@@ -97,6 +97,7 @@ pub struct Store {
     priorities: Arc<[Priority]>,
     /// The time that stands on events.
     clock: Arc<dyn Clock>,
+    redactor: Arc<Redactor>,
     life: Life,
     /// Pseudonyms by forge and login.
     pseudonyms: Arc<Known<(String, String), String>>,
@@ -140,6 +141,7 @@ impl Store {
             is_shared,
             priorities: Arc::default(),
             clock: Arc::new(SystemClock),
+            redactor: Arc::default(),
             life: Life::begin(),
             pseudonyms: Arc::default(),
             noted: Arc::default(),
@@ -151,6 +153,19 @@ impl Store {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// The same with a redactor of what is kept for people: records, outcomes and reports.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Arc<Redactor>) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// The redactor of what is kept for people.
+    #[must_use]
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// The same with repositories whose jobs come earlier or later than those of others.

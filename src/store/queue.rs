@@ -55,7 +55,7 @@ pub struct Priority {
 }
 
 impl Priority {
-    fn is_for(&self, path: &str) -> bool {
+    pub(super) fn is_for(&self, path: &str) -> bool {
         let (path, named) = (path.to_lowercase(), self.repositories.to_lowercase());
         named.strip_suffix('*').filter(|start| start.ends_with('/')).map_or(path == named, |start| path.starts_with(start))
     }

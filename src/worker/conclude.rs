@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::domain::{Outcome, Refusal, Stage, branch_of};
 use crate::forge::{Forge, ForgeError};
-use crate::pipeline::Stop;
+use crate::pipeline::{Stop, folder_of_attempt};
 use crate::publish::report::Report;
 use crate::publish::{self, Place, StatusComment, replies, text};
 use crate::store::{Claimed, KnownJob, StoreError};
@@ -49,6 +49,7 @@ impl Worker {
         }
         tracing::info!(outcome = outcome.name(), reason = outcome.reason(), "ended");
         count(&outcome, &report);
+        self.forget_the_journal(claimed).await;
         self.sign_the_end().await;
         self.parts.tidy(&claimed.repo, &claimed.run).await;
         self.wake.notify_one();
@@ -121,7 +122,9 @@ impl Worker {
     }
 
     async fn write_report(&self, claimed: &Claimed, report: &Report) -> String {
-        let text = serde_json::to_string_pretty(report).unwrap_or_default();
+        let mut value = serde_json::to_value(report).unwrap_or_default();
+        self.store.redactor().value(&mut value);
+        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
         let folder = self.parts.settings.runs.join(&claimed.run.0);
         let written = async {
             tokio::fs::create_dir_all(&folder).await?;
@@ -131,6 +134,15 @@ impl Worker {
             tracing::warn!(%error, folder = %folder.display(), "the report could not be written to its folder; it is in the database");
         }
         text
+    }
+
+    /// What the run would have been gone on with has the very words of the model and its tools, secrets among them; nothing goes on any more.
+    async fn forget_the_journal(&self, claimed: &Claimed) {
+        let folder = self.parts.settings.runs.join(&claimed.run.0);
+        let attempts = u32::try_from(claimed.checkpoint.tried.len()).unwrap_or(u32::MAX).saturating_add(1);
+        for number in 1..=attempts {
+            tokio::fs::remove_dir_all(folder_of_attempt(&folder, number).join("kept")).await.ok();
+        }
     }
 
     async fn say(

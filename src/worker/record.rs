@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use crate::audit::{Kind, Note, Who};
+use crate::audit::{Digest, Kind, Note, Who};
 use crate::domain::{IssueText, Stage};
 use crate::forge::ForgeError;
 use crate::leaf::Trajectory;
@@ -90,9 +90,12 @@ impl Record for JobRecord<'_, '_> {
         Ok(())
     }
 
-    async fn keep_record(&mut self, kind: &str, bytes: &[u8]) -> Result<(), Stop> {
-        self.store.keep_record(&self.claimed.run.0, kind, bytes).await?;
-        Ok(())
+    async fn keep_record(&mut self, kind: &str, bytes: &[u8]) -> Result<Digest, Stop> {
+        Ok(self.store.keep_record(&self.claimed.run.0, kind, bytes).await?)
+    }
+
+    async fn pseudonym(&mut self, forge: &str, login: &str) -> Result<Option<String>, Stop> {
+        Ok(Some(self.store.pseudonym_of(forge, login).await?))
     }
 
     fn attempt(&mut self, number: u32, most: u32) {

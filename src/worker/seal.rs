@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Envelope, SigningKey};
-use crate::pipeline::folder_of_attempt;
+use crate::pipeline::{folder_of_attempt, snapshot};
 use crate::store::{Claimed, StoreError};
 
 use super::Worker;
 
 /// How long an event waits for its row at most.
 const SEAL: Duration = Duration::from_secs(1);
+
+/// How long a signed end may take to be put outside: a run that has ended waits for it.
+const ANCHORING: Duration = Duration::from_secs(30);
 
 /// How the end of the chain is signed.
 #[derive(Clone)]
@@ -32,16 +35,6 @@ pub struct Signing {
 pub trait Anchor: Send + Sync {
     /// Puts one there, behind those before.
     async fn put(&self, signed: &Envelope) -> Result<(), String>;
-}
-
-/// Nothing is put outside: said by `doctor`.
-pub struct NoAnchor;
-
-#[async_trait::async_trait]
-impl Anchor for NoAnchor {
-    async fn put(&self, _: &Envelope) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 impl std::fmt::Debug for Signing {
@@ -77,7 +70,8 @@ impl Worker {
             Err(error) => tracing::warn!(%error, "the end of the audit chain could not be signed; it is tried again"),
             Ok(None) => {}
             Ok(Some(signed)) => {
-                if let Err(why) = signing.anchor.put(&signed).await {
+                let put = tokio::time::timeout(ANCHORING, signing.anchor.put(&signed)).await;
+                if let Err(why) = put.unwrap_or_else(|_| Err(format!("no end after {} s", ANCHORING.as_secs()))) {
                     tracing::error!(why, "the signed end of the audit chain could not be put outside of the database; it is tried again");
                 }
             }
@@ -87,13 +81,19 @@ impl Worker {
     /// Keeps what the run leaves: the issue's words, the transcripts, the patch and the report; the digests that its last event names.
     pub(super) async fn keep_records(&self, claimed: &Claimed, report: &str) -> Result<Value, StoreError> {
         let run = &claimed.run.0;
-        let issue = json!({"title": claimed.text.title, "body": claimed.text.body, "url": claimed.issue_url}).to_string();
+        let issue = snapshot(&claimed.text, &claimed.issue_url);
         let folder = self.parts.settings.runs.join(run);
-        let mut records = vec![("issue".to_owned(), issue.into_bytes()), ("report".to_owned(), report.as_bytes().to_vec())];
+        let mut records = vec![("issue".to_owned(), issue), ("report".to_owned(), report.as_bytes().to_vec())];
         records.extend(read(&folder.join("patch.diff")).await.map(|patch| ("patch".to_owned(), patch)));
         for number in 1..=u32::try_from(claimed.checkpoint.tried.len()).unwrap_or(u32::MAX).saturating_add(1) {
-            let transcript = read(&folder_of_attempt(&folder, number).join("trajectory.json")).await;
-            records.extend(transcript.map(|transcript| (format!("trajectory-{number}"), transcript)));
+            let attempt = folder_of_attempt(&folder, number);
+            match read(&attempt.join("trajectory.json")).await {
+                Some(transcript) => records.push((format!("trajectory-{number}"), transcript)),
+                // A fault of ours ended it: what there is of it goes with the run's end.
+                None => {
+                    records.extend(read(&attempt.join("kept/journal.jsonl")).await.map(|journal| (format!("journal-{number}"), journal)))
+                }
+            }
         }
         let mut named = Vec::new();
         for (kind, bytes) in records {

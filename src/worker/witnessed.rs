@@ -1,6 +1,7 @@
 //! A forge whose every write is in the audit chain: that it is to be made, before it is; and what the forge answered.
 //!
-//! What must hold: where the chain can't be written, nothing is written on the forge. No text of a comment or pull request is in an event.
+//! What must hold: where the chain can't be written, nothing is written on the forge. No text of a comment or pull request is in an event, and no
+//! secret in a text that is written.
 
 use std::sync::Arc;
 
@@ -37,6 +38,11 @@ impl Witnessed {
         })
     }
 
+    fn redacted(&self, new: &NewDraft) -> NewDraft {
+        let redact = |text: &str| self.store.redactor().text(text).into_owned();
+        NewDraft { title: redact(&new.title), body: redact(&new.body), ..new.clone() }
+    }
+
     /// Writes on the forge between two events.
     async fn write<T: Send>(
         &self,
@@ -69,9 +75,11 @@ fn draft(what: &str, draft: &NewDraft) -> Value {
 #[async_trait]
 impl Forge for Witnessed {
     async fn comment(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        let body = &*self.store.redactor().text(body);
         self.write(repo, Some(number), text("comment", body), self.forge.comment(repo, number, body)).await
     }
     async fn edit_comment(&self, repo: &RepoRef, id: &str, body: &str) -> Result<(), ForgeError> {
+        let body = &*self.store.redactor().text(body);
         self.write(repo, None, text("edit-comment", body), self.forge.edit_comment(repo, id, body)).await
     }
     async fn add_label(&self, repo: &RepoRef, number: i64, label: LabelSpec) -> Result<(), ForgeError> {
@@ -83,9 +91,11 @@ impl Forge for Witnessed {
         self.write(repo, Some(number), what, self.forge.remove_label(repo, number, label)).await
     }
     async fn open_draft(&self, repo: &RepoRef, new: &NewDraft) -> Result<PullRequest, ForgeError> {
+        let new = &self.redacted(new);
         self.write(repo, None, draft("open-draft", new), self.forge.open_draft(repo, new)).await
     }
     async fn open_ready(&self, repo: &RepoRef, new: &NewDraft) -> Result<PullRequest, ForgeError> {
+        let new = &self.redacted(new);
         self.write(repo, None, draft("open-ready", new), self.forge.open_ready(repo, new)).await
     }
     async fn close_pull_request(&self, repo: &RepoRef, number: i64) -> Result<(), ForgeError> {
@@ -101,6 +111,7 @@ impl Forge for Witnessed {
         self.write(repo, Some(number), what, self.forge.unlabel_pull_request(repo, number, label)).await
     }
     async fn comment_on_pull_request(&self, repo: &RepoRef, number: i64, body: &str) -> Result<Comment, ForgeError> {
+        let body = &*self.store.redactor().text(body);
         let what = text("comment-on-pull-request", body);
         self.write(repo, Some(number), what, self.forge.comment_on_pull_request(repo, number, body)).await
     }
@@ -113,6 +124,9 @@ impl Forge for Witnessed {
         self.write(repo, None, what, self.forge.set_status(repo, commit, status)).await
     }
     async fn edit_pull_request(&self, repo: &RepoRef, number: i64, title: Option<&str>, body: &str) -> Result<(), ForgeError> {
+        let body = &*self.store.redactor().text(body);
+        let title = title.map(|title| self.store.redactor().text(title));
+        let title = title.as_deref();
         let what = text("edit-pull-request", body);
         self.write(repo, Some(number), what, self.forge.edit_pull_request(repo, number, title, body)).await
     }

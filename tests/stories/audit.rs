@@ -48,6 +48,9 @@ on_each_forge! {
         for kind in ["issue", "policy", "trajectory-1", "patch", "report"] {
             assert!(export.records_of(kind).count() == 1, "{kind} is missing: {:?}", export.records.keys());
         }
+        let tip = house.branch_tips().remove(0);
+        assert_eq!(held.commit.as_deref(), Some(tip.as_str()), "the statement is about what the pull request shows");
+        assert!(house.pull_requests()[0].body.contains(&format!("refs/frognano/statements/{}", held.run)));
         let asked = export.events().find(|(_, event)| event.kind == What::Asked).unwrap().1;
         let Who::Person(name) = &asked.who else { panic!("{:?}", asked.who) };
         assert_eq!(export.people[name].login, "ada");

@@ -245,9 +245,18 @@ impl House {
     /// The names of our branches.
     pub fn branches(&self) -> Vec<String> {
         let git_dir = self.folder.path().join("tallybook.git");
-        let output =
-            std::process::Command::new("git").arg("-C").arg(git_dir).args(["for-each-ref", "--format=%(refname:short)"]).output().unwrap();
+        let output = std::process::Command::new("git")
+            .arg("-C")
+            .arg(git_dir)
+            .args(["for-each-ref", "--format=%(refname:short)", "refs/heads"])
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap().lines().filter(|name| name.starts_with("frognano/")).map(str::to_owned).collect()
+    }
+
+    /// The commits at the tips of our branches.
+    pub fn branch_tips(&self) -> Vec<String> {
+        self.branches().iter().filter_map(|branch| demo::branch_tip(&self.folder.path().join("tallybook.git"), branch)).collect()
     }
 
     /// Puts other files into the project's default branch, by a clone of its own.

@@ -6,6 +6,8 @@ mod access;
 mod api;
 mod attempts;
 mod audit;
+mod audit_kept;
+mod audit_told;
 mod bad_input;
 mod by_address;
 mod commands;

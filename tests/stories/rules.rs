@@ -13,7 +13,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("config", &["domain"]),
     ("audit", &[]),
     ("tools", &[]),
-    ("telemetry", &[]),
+    ("telemetry", &["domain"]),
     ("forge", &["domain", "config", "telemetry"]),
     ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
@@ -30,7 +30,13 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store", "telemetry"]),
     ("web", &["audit", "domain", "config", "forge", "publish", "store", "telemetry"]),
-    ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
+    (
+        "app",
+        &[
+            "audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "publish", "sandbox", "store", "web",
+            "worker",
+        ],
+    ),
 ];
 
 /// Libraries that only some rooms may name.

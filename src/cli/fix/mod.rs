@@ -26,8 +26,11 @@ use crate::telemetry;
 
 use super::progress::Bar;
 use super::{print, say, usage};
-use model::Named;
-use order::Order;
+
+pub(super) use model::Named;
+pub(super) use order::Order;
+pub(super) use replay::{broken_off, repeat};
+pub(super) use verdict::Finished;
 
 /// The longest pull request that every forge takes, in characters.
 const LONGEST: usize = 65_536;
@@ -234,7 +237,7 @@ fn read_issue(path: &Path) -> Result<IssueText, String> {
 }
 
 /// The absolute path of a repository as git takes it: the path and no `file://` address, in which a `%` would not be itself.
-fn repository(folder: &Path) -> Result<String, String> {
+pub(super) fn repository(folder: &Path) -> Result<String, String> {
     let top = std::fs::canonicalize(folder).ok().filter(|top| top.is_dir()).ok_or("there is no such folder")?;
     let is_repository = |folder: &Path| folder.join(".git").exists() || (folder.join("HEAD").is_file() && folder.join("objects").is_dir());
     if !is_repository(&top) {

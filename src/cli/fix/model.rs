@@ -11,7 +11,7 @@ use crate::model::{Client, Endpoint, RestartOn, Script, Scripted, Settings};
 /// Who answers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Named {
+pub(in crate::cli) enum Named {
     /// A script.
     Script(PathBuf),
     /// A server.

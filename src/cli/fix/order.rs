@@ -21,21 +21,21 @@ const CHECKPOINT: &str = "kept/checkpoint.json";
 
 /// What was asked for; every path in it is absolute.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(in crate::cli) struct Order {
     /// The run.
-    pub(super) run: RunId,
+    pub(in crate::cli) run: RunId,
     /// The repository.
-    pub(super) repo: String,
+    pub(in crate::cli) repo: String,
     /// The issue.
-    pub(super) text: IssueText,
+    pub(in crate::cli) text: IssueText,
     /// The command of the tests.
-    pub(super) test: Option<String>,
+    pub(in crate::cli) test: Option<String>,
     /// Who answers.
-    pub(super) model: Named,
+    pub(in crate::cli) model: Named,
     /// Further folders in the sandbox.
-    pub(super) bind: Vec<PathBuf>,
+    pub(in crate::cli) bind: Vec<PathBuf>,
     /// A configuration.
-    pub(super) config: Option<PathBuf>,
+    pub(in crate::cli) config: Option<PathBuf>,
 }
 
 impl Order {

@@ -22,10 +22,20 @@ use super::order::Order;
 use super::verdict::{Finished, Repeated, Verdict};
 
 pub(super) async fn run(folder: &Path, as_json: bool, stop: CancellationToken) -> ExitCode {
-    let (order, checkpoint, finished) = match read(folder) {
-        Ok(read) => read,
-        Err(why) => return usage(&[format!("--replay {}: {why}", folder.display())]),
-    };
+    match read(folder) {
+        Ok((order, checkpoint, finished)) => repeat(order, checkpoint, &finished, as_json, stop).await,
+        Err(why) => usage(&[format!("--replay {}: {why}", folder.display())]),
+    }
+}
+
+/// Repeats a finished run and says whether its patch is the same. Status 0: it is, byte for byte; 1: it is not, or it could not be repeated.
+pub(in crate::cli) async fn repeat(
+    order: Order,
+    checkpoint: Checkpoint,
+    finished: &Finished,
+    as_json: bool,
+    stop: CancellationToken,
+) -> ExitCode {
     let out = match tempfile::Builder::new().prefix("frognano-replay-").tempdir() {
         Ok(out) => out,
         Err(error) => return fault(&format!("no temporary folder: {error}")),
@@ -47,7 +57,7 @@ pub(super) async fn run(folder: &Path, as_json: bool, stop: CancellationToken) -
         was_stopped: matches!(outcome, Outcome::Abandoned { .. } | Outcome::Cancelled { .. }),
         report,
     };
-    let verdict = Verdict::of(&finished, &repeated);
+    let verdict = Verdict::of(finished, &repeated);
     print(&if as_json { verdict.json() } else { verdict.to_string() });
     ExitCode::from(u8::from(!verdict.is_same()))
 }
@@ -84,17 +94,23 @@ fn read(folder: &Path) -> Result<(Order, Checkpoint, Finished), String> {
     let chosen = report.iter().flat_map(|report| &report.attempts).find(|attempt| attempt.chosen).map_or(1, |attempt| attempt.number);
     let record = folder_of_attempt(folder, chosen);
     let trajectory = read_trajectory(&record).map_err(|why| not_ended(report.as_ref(), &why))?;
-    match trajectory.exit_reason {
-        None => return Err(not_ended(None, "trajectory.json says so")),
-        Some(reason @ (ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError)) => {
-            let why = trajectory.error.as_deref().unwrap_or(&trajectory.frognano.ending);
-            return Err(format!("a fault broke the run off before it made a patch ({}: {why}); --resume goes on with it", reason.name()));
-        }
-        Some(_) => {}
+    if trajectory.exit_reason.is_none() {
+        return Err(not_ended(None, "trajectory.json says so"));
+    }
+    if let Some(why) = broken_off(&trajectory) {
+        return Err(format!("{why}; --resume goes on with it"));
     }
     let journal = std::fs::read(record.join("kept/journal.jsonl")).ok().and_then(|text| Kept::read(&text));
     let patch = std::fs::read(folder.join("patch.diff")).ok();
     Ok((order, checkpoint, Finished { trajectory, patch, report, journal: journal.map(|kept| kept.trajectory) }))
+}
+
+/// Why there is nothing to repeat in a run that a fault ended.
+pub(in crate::cli) fn broken_off(trajectory: &Trajectory) -> Option<String> {
+    let reason = trajectory.exit_reason?;
+    let is_fault = matches!(reason, ExitReason::LlmQueryError | ExitReason::InfrastructureError | ExitReason::InternalError);
+    let why = trajectory.error.as_deref().unwrap_or(&trajectory.frognano.ending);
+    is_fault.then(|| format!("a fault broke the run off before it made a patch ({}: {why})", reason.name()))
 }
 
 fn read_trajectory(folder: &Path) -> Result<Trajectory, String> {

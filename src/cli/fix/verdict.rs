@@ -5,20 +5,20 @@ use std::fmt;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::ExitReason;
+use crate::domain::{ExitReason, REDACTED};
 use crate::leaf::Trajectory;
 use crate::publish::report::Report;
 
 /// A run as its folder has it.
-pub(super) struct Finished {
+pub(in crate::cli) struct Finished {
     /// Its record.
-    pub(super) trajectory: Trajectory,
+    pub(in crate::cli) trajectory: Trajectory,
     /// The patch, where it made one.
-    pub(super) patch: Option<Vec<u8>>,
+    pub(in crate::cli) patch: Option<Vec<u8>>,
     /// What was told of it.
-    pub(super) report: Option<Report>,
+    pub(in crate::cli) report: Option<Report>,
     /// The same record, as it was written step by step.
-    pub(super) journal: Option<Trajectory>,
+    pub(in crate::cli) journal: Option<Trajectory>,
 }
 
 /// The replay.
@@ -77,6 +77,9 @@ impl Verdict {
             verdict.why.push(format!("the replay came to no end: {}", repeated.report.detail));
         } else if let Some(step) = differing.first() {
             verdict.why.push(format!("step {step} is the first in which a tool answered otherwise than in the run"));
+        }
+        if verdict.patch != Patch::Same && finished.trajectory.to_json().is_ok_and(|kept| kept.to_string().contains(REDACTED)) {
+            verdict.why.push(format!("secrets were taken out of the record ({REDACTED}), so some answers are not the model's very words"));
         }
         if verdict.patch == Patch::Different {
             verdict.tell_of_lost_sandboxes(&finished.trajectory);

@@ -116,7 +116,8 @@ impl Forge for Client {
     }
 
     async fn repository(&self, repo: &RepoRef) -> Result<Repository, ForgeError> {
-        let row: ProjectRow = self.http.get(format!("project {}", repo.path), &["projects", &repo.id]).await?;
+        let named = if repo.id.is_empty() { &repo.path } else { &repo.id };
+        let row: ProjectRow = self.http.get(format!("project {}", repo.path), &["projects", named]).await?;
         Ok(row.repository(&repo.forge))
     }
 

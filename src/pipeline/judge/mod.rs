@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::audit::{Digest, Kind, canonical};
+use crate::audit::{Kind, canonical};
 use crate::domain::{BlobMode, ChangedFile, Fault, Finding, Judging, Kept, ObjectId, Proof, Severity, Stage};
 use crate::git::Tree;
 use crate::guard::{self, Base, GuardedPatch, Limits};
@@ -127,8 +127,9 @@ impl Rules {
             "open_with": self.verify.open_with.iter().map(|proof| proof.name()).collect::<Vec<_>>(), "hunks": self.verify.hunks,
         });
         let bytes = canonical(&policy).map_err(|error| Stop::TryAgain(Fault::Internal, error.to_string()))?;
-        work.record.keep_record("policy", &bytes).await?;
-        let facts = json!({"rules": {"record": Digest::of(&bytes), "kind": "policy"}, "base": start.base});
+        let kept = work.record.keep_record("policy", &bytes).await?;
+        work.report.policy_sha256 = Some(kept.to_string());
+        let facts = json!({"rules": {"record": kept, "kind": "policy"}, "base": start.base, "head": work.checkpoint.head});
         work.record.witness(Kind::Policy, facts).await
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::domain::{Finding, IssueText, Severity};
 use crate::publish::inert::{cell, code, cut_to, fenced, inert};
-use crate::publish::report::Report;
+use crate::publish::report::{Report, StatementTold};
 
 use super::checklist::checklist;
 use super::facts::{attempts_sentence, changed_expectations, ending_of, not_run_or_read, proof_sentence, unproven};
@@ -188,9 +188,28 @@ fn record(report: &Report) -> String {
     if tried > 0 {
         row("sandbox", &format!("no network: {tried} attempts to reach something from inside, none succeeded"));
     }
+    if let Some(statement) = &report.statement {
+        statement_rows(statement, &mut row);
+    }
     for note in &report.notes {
         row("note", note);
     }
     text.push_str("\n</details>\n");
     text
+}
+
+/// Where the signed statement is, and how anybody checks it.
+fn statement_rows(statement: &StatementTold, row: &mut impl FnMut(&str, &str)) {
+    let StatementTold { reference, key, refused } = statement;
+    match refused {
+        None => {
+            row("signed statement", &format!("{reference}, signed with the key {key}"));
+            let fetch = format!("git fetch origin {reference} && git show FETCH_HEAD:statement.json > statement.json");
+            row("check it", &format!("{fetch} && frognano-bot audit verify statement.json --key KEY.pem"));
+        }
+        Some(why) => {
+            row("signed statement", &format!("in the run's audit export alone, signed with the key {key}"));
+            row("the forge did not take its reference", why);
+        }
+    }
 }

@@ -219,6 +219,8 @@ async fn going_on(door: &Door, run: &str) -> Result<Work, StoreError> {
         if journal.is_none() && door.store.is_shared() {
             journal = Some(door.store.kept_journal(run, &place).await?).filter(|journal| !journal.is_empty());
         }
+        // The journal has the very words; who looks on sees them as they will be kept.
+        let journal = journal.map(|journal| door.store.redactor().bytes(&journal).into_owned());
         let Some(attempt) = journal.and_then(|journal| steps::from_journal(number, &journal)) else { break };
         attempts.push(attempt);
     }
