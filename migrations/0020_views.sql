@@ -1,3 +1,8 @@
+-- What a run has cost so far: the tokens of all its requests and answers, as the model's server counted them.
+alter table jobs add column tokens bigint not null default 0;
+-- What the tests prove of the patch of a run that has ended.
+alter table jobs add column proof text;
+
 -- The list of runs, newest first: of all, of a repository, of a person, of an outcome; and a run by its name.
 create index job_newest on jobs (queued_ms, id, forge, repo_id);
 create index job_newest_of_repository on jobs (forge, repo_id, queued_ms, id);

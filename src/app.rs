@@ -29,6 +29,7 @@ pub(crate) use settings::model_settings;
 use forges::{Forges, all_forges, forge, learn_accounts};
 use settings::{database, model_endpoint, preset, priorities, queue_limits, rules, verify_rules};
 
+use crate::audit::SigningKey;
 use crate::config::{Config, File, SandboxKind};
 use crate::domain::{Clock, Ids, SystemClock};
 use crate::forge::{Forge, Inbound, OwnAccounts};
@@ -130,11 +131,11 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         keep_deliveries: Duration::from_secs(u64::from(file.service.keep_deliveries_days) * 24 * 60 * 60),
         comments_per_hour: i64::from(file.service.comments_per_hour),
         limits: queue_limits(file),
-        signing: audit::signing(config, key),
+        signing: audit::signing(config, key.clone()),
     };
     let gate = access::gate(config, forges.clone(), &store, &clock).await.map_err(one)?;
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
-    let door = door(config, inbound, gate, &store, clock, ids, wake);
+    let door = door(config, inbound, (gate, Some(key)), &store, clock, ids, wake);
     Ok(Service {
         worker,
         address,
@@ -152,12 +153,17 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
 fn door(
     config: &Config,
     inbound: HashMap<String, Arc<dyn Inbound>>,
-    gate: web::Gate,
+    (gate, key): (web::Gate, Option<Arc<SigningKey>>),
     store: &Store,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     wake: Arc<Notify>,
 ) -> Door {
+    let looked_into = config.clone();
+    let examine: web::Examine = Arc::new(move || {
+        let config = looked_into.clone();
+        Box::pin(async move { doctor::examine(&config, &[]).await })
+    });
     Door {
         inbound: Arc::new(inbound),
         store: store.clone(),
@@ -166,6 +172,7 @@ fn door(
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
         gate,
+        pages: web::Pages::new(examine, key, config.file.service.data.join("runs")),
         operator_token: config.operator_token.clone(),
     }
 }

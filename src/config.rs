@@ -27,7 +27,7 @@ pub use secrets::SecretSource;
 pub use web::{Proxy, Roles, SignIn, Web, WebAccess};
 
 /// The whole file, checked: what is here can be worked with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// The checked file.
     pub file: File,
@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 /// One forge's secrets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ForgeSecrets {
     /// The webhook secrets, several while they are rotated; never empty.
     pub webhook: Vec<SecretString>,
@@ -136,7 +136,8 @@ pub struct Service {
     pub keep_deliveries_days: u32,
     /// The most comments on one issue or pull request within an hour; edits of the status comment do not count.
     pub comments_per_hour: u32,
-    /// The address of a site that shows runs, `{public_url}/runs/{run}`; given, pull requests and comments link to it.
+    /// Where people reach the pages of this service, which has one for each run at `{public_url}/runs/{run}`; given, pull requests and comments
+    /// link to it.
     pub public_url: Option<Url>,
     /// The largest webhook body, in bytes.
     pub max_body_bytes: usize,

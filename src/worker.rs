@@ -22,7 +22,7 @@ mod witnessed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, broadcast};
@@ -37,6 +37,7 @@ use crate::store::{Claimed, QueueLimits, Store, StoreError, Which};
 
 use crate::telemetry::metrics;
 use record::{JobEpisodes, JobRecord};
+use stopping::Done;
 use witnessed::Witnessed;
 
 pub use anchor::FileAnchor;
@@ -246,15 +247,15 @@ impl Worker {
     async fn keep_and_run(&self, claimed: &Claimed, part: Part, abort: &CancellationToken) -> Ended {
         let span =
             tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
-        let (cancel, steps) = (abort.child_token(), AtomicI64::new(0));
+        let (cancel, done) = (abort.child_token(), Done::default());
         let kept = async {
             let asked = tokio::select! {
-                ended = self.run(claimed, part, cancel.clone(), &steps) => return ended,
+                ended = self.run(claimed, part, cancel.clone(), &done) => return ended,
                 () = self.heartbeat(claimed) => {
                     tracing::warn!("the lease was lost: this run stops without a further word");
                     return Ended::LeaseLost;
                 }
-                asked = self.until_cancelled(claimed, &cancel, &steps) => asked,
+                asked = self.until_cancelled(claimed, &cancel, &done) => asked,
             };
             self.end_from_outside(claimed, asked).await
         };
@@ -289,7 +290,7 @@ impl Worker {
         Report { run: claimed.run.0.clone(), page, model: self.parts.model.name().to_owned(), ..Report::default() }
     }
 
-    async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken, steps: &AtomicI64) -> Ended {
+    async fn run(&self, claimed: &Claimed, part: Part, cancel: CancellationToken, done: &Done) -> Ended {
         let mut report = self.new_report(claimed);
         let Some(forge) = self.forge_of(&claimed.repo.forge, Some(&claimed.run)) else {
             let detail = format!("the forge {:?} is not in the configuration any more", claimed.repo.forge);
@@ -305,7 +306,7 @@ impl Worker {
                 .await;
         }
         tracing::info!(leases = claimed.leases, was_at = claimed.stage, "working");
-        let mut record = JobRecord::new(&self.store, claimed, &mut status, self.taken_up(claimed), &self.progress, steps);
+        let mut record = JobRecord::new(&self.store, claimed, &mut status, self.taken_up(claimed), &self.progress, done);
         let episodes = JobEpisodes { store: &self.store, lease: &claimed.lease };
         let mut work = Work {
             parts: &self.parts,
@@ -327,6 +328,7 @@ impl Worker {
             Part::Greeting => pipeline::greet(&mut work, &asked).await,
         };
         work.finish_stage();
+        self.note_done(claimed, done).await;
         let mut report = std::mem::take(&mut work.report);
         report.stage_ms.clone_from(&work.checkpoint.stage_ms);
         let claimed = &Claimed { checkpoint: std::mem::take(&mut work.checkpoint), ..claimed.clone() };

@@ -39,6 +39,14 @@ if [ -z "${FROGNANO_TEST_SCHEMATHESIS:-}" ]; then
     "$FROGNANO_TEST_SCHEMATHESIS/bin/python" -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5
   fi
 fi
+if command -v npm >/dev/null && ! cmp -s tests/browser/package-lock.json target/browser-tools.lock; then
+  step "what drives the browser"
+  if npm ci --prefix tests/browser --ignore-scripts --no-audit --no-fund --silent; then
+    cp tests/browser/package-lock.json target/browser-tools.lock
+  else
+    echo "it can't be had: nothing will be told of the pages in a real browser"
+  fi
+fi
 if [ -z "${FROGNANO_TEST_POSTGRES_URL:-}" ]; then
   postgres=$(mktemp -d)
   trap 'tests/postgres/down "$postgres"' EXIT

@@ -7,7 +7,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Forges, TimeIds, access, all_forges, door, learn_accounts, listen, open_store, priorities};
+use super::{Forges, KEY_FILE, TimeIds, access, all_forges, door, learn_accounts, listen, open_store, priorities, signing_key};
+use crate::audit::SigningKey;
 use crate::config::Config;
 use crate::domain::{Clock, SystemClock};
 use crate::forge::{Forge, OwnAccounts};
@@ -39,7 +40,8 @@ pub async fn build_door(config: &Config) -> Result<DoorOnly, Vec<String>> {
     let store = open_store(config).await.map_err(one)?.with_priorities(priorities(file));
     let (listener, address) = listen(file).await.map_err(one)?;
     let gate = access::gate(config, hands, &store, &clock).await.map_err(one)?;
-    let door = door(config, inbound, gate, &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
+    let key = key_that_is_there(config).map_err(one)?;
+    let door = door(config, inbound, (gate, key), &store, clock, Arc::new(TimeIds), Arc::new(Notify::new()));
     Ok(DoorOnly { address, store, routes: web::routes(door), accounts, listener })
 }
 
@@ -54,4 +56,10 @@ impl DoorOnly {
         self.store.close().await;
         result
     }
+}
+
+/// The key of the audit chain where this machine has it. A process that signs nothing makes none of its own.
+fn key_that_is_there(config: &Config) -> Result<Option<Arc<SigningKey>>, String> {
+    let has_one = config.audit_key.is_some() || config.file.service.data.join(KEY_FILE).exists();
+    if has_one { signing_key(config).map(|key| Some(Arc::new(key))) } else { Ok(None) }
 }

@@ -6,21 +6,36 @@
 pub fn without_hidden(text: &str) -> (String, usize) {
     let mut kept = String::with_capacity(text.len());
     let mut hidden = 0;
-    let mut characters = text.chars().peekable();
+    sort(text, |character, is_hidden| if is_hidden { hidden += 1 } else { kept.push(character) });
+    (kept, hidden)
+}
+
+/// The text with each such character told by its number, `⟨U+202E⟩`: for pages that must show what was written.
+#[must_use]
+pub fn hidden_shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    sort(text, |character, is_hidden| match is_hidden {
+        true => shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(character))),
+        false => shown.push(character),
+    });
+    shown
+}
+
+/// Tells of each character whether it is one of those.
+fn sort(text: &str, mut tell: impl FnMut(char, bool)) {
+    let (mut before, mut characters) = (None, text.chars().peekable());
     while let Some(character) = characters.next() {
-        let (before, after) = (kept.chars().next_back(), characters.peek().copied());
+        let after = characters.peek().copied();
         let is_spelling = match character {
             '\u{200c}' | '\u{200d}' => before.is_some_and(is_joined) && after.is_some_and(is_joined),
             '\u{fe00}'..='\u{fe0f}' => before.is_some_and(may_vary),
             _ => !is_hidden(character),
         };
+        tell(character, !is_spelling);
         if is_spelling {
-            kept.push(character);
-        } else {
-            hidden += 1;
+            before = Some(character);
         }
     }
-    (kept, hidden)
 }
 
 fn is_joined(character: char) -> bool {
@@ -46,7 +61,7 @@ fn is_hidden(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::without_hidden;
+    use super::{hidden_shown, without_hidden};
 
     #[test]
     fn what_is_spelling_stays_and_what_hides_goes() {
@@ -63,6 +78,8 @@ mod tests {
         ] {
             let hidden = text.chars().count() - seen.chars().count();
             assert_eq!(without_hidden(text), (seen.to_owned(), hidden), "{text:?}");
+            assert_eq!(hidden_shown(text).matches("⟨U+").count(), hidden, "{text:?}");
         }
+        assert_eq!(hidden_shown("a\u{202e}b\u{1b}[0m"), "a⟨U+202E⟩b⟨U+001B⟩[0m");
     }
 }

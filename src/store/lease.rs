@@ -311,14 +311,15 @@ impl Store {
         };
         let mut transaction = self.pool.begin().await?;
         let done = sqlx::query(
-            "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, lease_owner = null \
-             where id = $6 and fence = $7 and state = 'running'",
+            "update jobs set state = 'done', stage = 'done', outcome = $1, reason = $2, detail = $3, report = $4, done_ms = $5, proof = $6, \
+             lease_owner = null where id = $7 and fence = $8 and state = 'running'",
         )
         .bind(outcome.name())
         .bind(plain(&outcome.reason()))
         .bind(plain(&detail))
         .bind(plain(report))
         .bind(now)
+        .bind(proof_in(report))
         .bind(&lease.job.0)
         .bind(lease.fence)
         .execute(&mut *transaction)
@@ -340,6 +341,15 @@ impl Store {
         transaction.commit().await?;
         Ok(())
     }
+}
+
+/// What a report says that the tests prove.
+fn proof_in(report: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Proved {
+        proof: Option<String>,
+    }
+    serde_json::from_str::<Proved>(report).ok()?.proof.as_deref().map(plain)
 }
 
 pub(super) fn fenced(lease: &Lease, rows: u64) -> Result<(), StoreError> {

@@ -52,7 +52,9 @@ pub use secrets::new_secret;
 pub use sessions::{Session, SessionTimes};
 pub use standing::{KnownJob, Made};
 pub use tokens::{ApiToken, Scope, TOKEN_PREFIX};
-pub use views::{ChainRow, Cursor, Now, Page, Part, RunDetail, RunFilter, RunRow, Waiting};
+pub use views::{
+    ChainFilter, ChainPage, ChainRow, Cursor, Day, Fates, Now, OpenReview, Page, Part, RunDetail, RunFilter, RunRow, Sums, Tally, Waiting,
+};
 
 /// What may go wrong with the database.
 #[derive(Debug, thiserror::Error)]

@@ -177,13 +177,14 @@ impl Store {
         Ok((asked.and_then(|asked| serde_json::from_str(&asked).ok()), row.try_get("stage")?))
     }
 
-    /// Notes how many steps the agent has made.
+    /// Notes how many steps the agent has made, and the tokens that were spent since the last note.
     ///
     /// # Errors
     /// When the database fails.
-    pub async fn note_steps(&self, lease: &Lease, steps: i64) -> Result<(), StoreError> {
-        sqlx::query("update jobs set steps = $1 where id = $2 and fence = $3 and state = 'running'")
+    pub async fn note_steps(&self, lease: &Lease, steps: i64, spent: i64) -> Result<(), StoreError> {
+        sqlx::query("update jobs set steps = $1, tokens = tokens + $2 where id = $3 and fence = $4 and state = 'running'")
             .bind(steps)
+            .bind(spent)
             .bind(&lease.job().0)
             .bind(lease.fence())
             .execute(&self.pool)

@@ -3,17 +3,21 @@
 //! What must hold: every question names the repositories that its asker may see, and no row, number or sum of another is in the answer; a list of
 //! any length is read by pages that each begin behind the last row of the one before.
 
+mod chain;
 mod now;
 mod one;
 mod sql;
+mod sums;
 
 use sqlx::Row as _;
 
 use super::{Store, StoreError};
 use sql::Sql;
 
+pub use chain::{ChainFilter, ChainPage};
 pub use now::{Now, Waiting};
 pub use one::{ChainRow, RunDetail};
+pub use sums::{Day, Fates, OpenReview, Sums, Tally};
 
 /// Which runs are looked for; what is none is not asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,6 +81,8 @@ pub struct RunRow {
     pub stage: String,
     /// The agent's steps so far.
     pub steps: i64,
+    /// The tokens of all requests and answers, as the model's server counted them; about, where a worker was lost.
+    pub tokens: i64,
     /// When it was asked, in milliseconds since the Unix epoch.
     pub queued_ms: i64,
     /// When it was claimed first.
@@ -87,6 +93,8 @@ pub struct RunRow {
     pub outcome: Option<String>,
     /// The reason's stable name.
     pub reason: Option<String>,
+    /// What the tests prove of the patch, the stable name; none where nothing was proposed, or by an older version of the service.
+    pub proof: Option<String>,
     /// One sentence, or the address of the pull request.
     pub detail: Option<String>,
 }
@@ -122,8 +130,8 @@ impl RunRow {
     }
 }
 
-const COLUMNS: &str = "id, run, forge, repo_id, repo_path, issue, substr(title, 1, 200) as title, requested_by, state, stage, steps, queued_ms, \
-                       started_ms, done_ms, outcome, reason, substr(detail, 1, 2000) as detail";
+const COLUMNS: &str = "id, run, forge, repo_id, repo_path, issue, substr(title, 1, 200) as title, requested_by, state, stage, steps, tokens, \
+                       queued_ms, started_ms, done_ms, outcome, reason, proof, substr(detail, 1, 2000) as detail";
 
 impl Store {
     /// One page of the list of runs, the newest first.
@@ -193,11 +201,13 @@ fn run_row(row: &sqlx::any::AnyRow) -> Result<RunRow, StoreError> {
         state: row.try_get("state")?,
         stage: row.try_get("stage")?,
         steps: row.try_get("steps")?,
+        tokens: row.try_get("tokens")?,
         queued_ms: row.try_get("queued_ms")?,
         started_ms: row.try_get("started_ms")?,
         done_ms: row.try_get("done_ms")?,
         outcome: row.try_get("outcome")?,
         reason: row.try_get("reason")?,
+        proof: row.try_get("proof")?,
         detail: row.try_get("detail")?,
     })
 }

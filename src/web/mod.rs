@@ -1,4 +1,4 @@
-//! HTTP: the webhook's door and the health pages.
+//! HTTP: the webhook's door, the pages, and what tells whether the service is well.
 //!
 //! What must hold: the forge is the configured entry of the path's name; a body is read with a cap and a deadline, verified over its bytes,
 //! and written down before it is answered, unless it is no JSON at all; nothing else is done in the request.
@@ -6,6 +6,7 @@
 mod access;
 mod api;
 mod operator;
+mod pages;
 mod serve;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use secrecy::SecretString;
@@ -28,6 +30,7 @@ use crate::store::{Intake, NewDelivery, Standing, Store};
 use crate::telemetry::metrics;
 
 pub use access::{Access, Auditor, FrontDoor, Gate, Operator, Proxied, Rights, Role, Roles, Sees, Viewer};
+pub use pages::{Examine, Pages};
 pub use serve::serve;
 
 /// A peer that does not send its body within this time is let go; forges wait 5 s for an answer at the shortest (forges.md, section 1).
@@ -50,6 +53,8 @@ pub struct Door {
     pub max_body_bytes: usize,
     /// Tells who looks at the pages.
     pub gate: Gate,
+    /// What only the pages need.
+    pub pages: Pages,
     /// The key of the operator's routes; none: they are not there.
     pub operator_token: Option<SecretString>,
 }
@@ -59,7 +64,15 @@ pub type Routes = Router;
 
 /// The routes.
 pub fn routes(door: Door) -> Routes {
-    Router::new().route("/webhooks/{name}", post(webhook)).merge(routes_without_webhooks(&door)).with_state(door)
+    Router::new()
+        .route("/webhooks/{name}", post(webhook))
+        .merge(pages::routes())
+        .merge(access::routes(&door))
+        .merge(api::routes())
+        .merge(routes_without_webhooks(&door))
+        .fallback(pages::nothing_here)
+        .layer(middleware::from_fn(pages::dressed))
+        .with_state(door)
 }
 
 /// The routes of a process that only works: health, and the operator's.
@@ -73,8 +86,6 @@ fn routes_without_webhooks(door: &Door) -> Router<Door> {
         .route("/readyz", get(ready))
         .route("/metrics", get(counted))
         .merge(operator::routes(door))
-        .merge(access::routes(door))
-        .merge(api::routes())
 }
 
 async fn ready(State(door): State<Door>) -> Response {

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::ConnectInfo;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -21,6 +22,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Routes;
+use super::pages::Stopping;
 
 /// A peer that has not sent the whole head of its request within this time is let go, also where it sent others before.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -41,6 +43,7 @@ const MOST_FAILURES: u32 = 60;
 pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToken) -> io::Result<()> {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    let routes = routes.layer(Extension(Stopping(stop.clone())));
     let (connections, free) = (GracefulShutdown::new(), Arc::new(Semaphore::new(MOST_CONNECTIONS)));
     loop {
         let (stream, place) = tokio::select! {

@@ -1,6 +1,6 @@
 //! Where a run of the worker is written down: in the database first, then for people on the issue.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::publish::{StatusComment, text};
 use crate::store::{Checkpoint, Claimed, Lease, RunFiles, Store, StoreError};
 
 use super::Progress;
+use super::stopping::Done;
 
 /// The record of one leased run.
 pub(super) struct JobRecord<'a, 'b> {
@@ -24,7 +25,7 @@ pub(super) struct JobRecord<'a, 'b> {
     taken_up: String,
     attempt: Option<(u32, u32)>,
     progress: &'a broadcast::Sender<Progress>,
-    steps: &'a AtomicI64,
+    done: &'a Done,
     /// Turns that the database did not take yet.
     untold: Vec<Note>,
 }
@@ -36,9 +37,9 @@ impl<'a, 'b> JobRecord<'a, 'b> {
         status: &'a mut StatusComment<'b>,
         taken_up: String,
         progress: &'a broadcast::Sender<Progress>,
-        steps: &'a AtomicI64,
+        done: &'a Done,
     ) -> Self {
-        Self { store, claimed, status, taken_up, attempt: None, progress, steps, untold: Vec::new() }
+        Self { store, claimed, status, taken_up, attempt: None, progress, done, untold: Vec::new() }
     }
 }
 
@@ -101,7 +102,9 @@ impl Record for JobRecord<'_, '_> {
 
     fn step(&mut self, trajectory: &Trajectory) {
         let done = trajectory.progress();
-        self.steps.store(i64::try_from(done.steps).unwrap_or(i64::MAX), Ordering::Relaxed);
+        self.done.steps.store(i64::try_from(done.steps).unwrap_or(i64::MAX), Ordering::Relaxed);
+        let usage = trajectory.frognano.turns.last().and_then(|turn| turn.usage);
+        self.done.spent.fetch_add(usage.map_or(0, |usage| i64::try_from(usage.total_tokens).unwrap_or(0)), Ordering::Relaxed);
         self.progress.send(Progress::Step { run: self.claimed.run.0.clone(), step: done.steps, tools: done.tools }).ok();
     }
 }

@@ -28,6 +28,16 @@ const SEE: Duration = Duration::from_secs(2);
 /// For so long a run that is told to stop may end in its own way.
 const OWN_WAY: Duration = Duration::from_secs(2);
 
+/// How far the agent of a run has come, for who looks from outside.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Its steps.
+    pub(super) steps: AtomicI64,
+    /// The tokens that were spent and are not written down yet.
+    pub(super) spent: AtomicI64,
+    noted: AtomicI64,
+}
+
 /// Why a job is not wanted any more.
 struct Unwanted {
     why: String,
@@ -156,9 +166,9 @@ impl Worker {
 
     /// Looks again and again whether a run is to stop; then tells it, and returns when it must be ended from outside. What is being published
     /// is not: it ends by itself, between its steps.
-    pub(super) async fn until_cancelled(&self, claimed: &Claimed, cancel: &CancellationToken, steps: &AtomicI64) -> Cancel {
+    pub(super) async fn until_cancelled(&self, claimed: &Claimed, cancel: &CancellationToken, done: &Done) -> Cancel {
         let asked = tokio::select! {
-            asked = self.until_asked(claimed, steps) => asked,
+            asked = self.until_asked(claimed, done) => asked,
             seen = self.until_seen(claimed) => seen,
         };
         cancel.cancel();
@@ -170,9 +180,8 @@ impl Worker {
     }
 
     /// Looks each second whether the database has a word to stop. Notes the agent's steps on the way.
-    async fn until_asked(&self, claimed: &Claimed, steps: &AtomicI64) -> Cancel {
+    async fn until_asked(&self, claimed: &Claimed, done: &Done) -> Cancel {
         let mut look = tokio::time::interval(LOOK);
-        let mut noted = 0;
         loop {
             look.tick().await;
             match self.store.cancel_asked(&claimed.lease).await {
@@ -180,10 +189,19 @@ impl Worker {
                 Ok((None, _)) => {}
                 Err(error) => tracing::debug!(%error, "it is not known whether the run is to stop"),
             }
-            let made = steps.load(Ordering::Relaxed);
-            if made != noted && self.store.note_steps(&claimed.lease, made).await.is_ok() {
-                noted = made;
-            }
+            self.note_done(claimed, done).await;
+        }
+    }
+
+    /// Writes down how far the agent has come since the last time; what can't be written is written the next time.
+    pub(super) async fn note_done(&self, claimed: &Claimed, done: &Done) {
+        let (steps, spent) = (done.steps.load(Ordering::Relaxed), done.spent.swap(0, Ordering::Relaxed));
+        if done.noted.swap(steps, Ordering::Relaxed) == steps && spent == 0 {
+            return;
+        }
+        if let Err(error) = self.store.note_steps(&claimed.lease, steps, spent).await {
+            tracing::debug!(%error, "the agent's steps could not be written down");
+            done.spent.fetch_add(spent, Ordering::Relaxed);
         }
     }
 

@@ -43,6 +43,7 @@ mod model_client;
 mod nothing_missed;
 mod nothing_twice;
 mod operator;
+mod pages;
 mod queue;
 mod recovery;
 mod refusals;

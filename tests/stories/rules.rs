@@ -29,7 +29,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &["audit", "domain", "config", "forge", "git", "guard", "leaf", "model", "publish", "sandbox", "store", "verify", "telemetry"],
     ),
     ("worker", &["audit", "domain", "config", "forge", "leaf", "pipeline", "publish", "store", "telemetry"]),
-    ("web", &["audit", "domain", "config", "forge", "store", "telemetry"]),
+    ("web", &["audit", "domain", "config", "forge", "publish", "store", "telemetry"]),
     ("app", &["audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "sandbox", "store", "web", "worker"]),
 ];
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use frognano_bot::demo::Kind;
 use frognano_bot::domain::{Outcome, Stage};
+use frognano_bot::store::Doer;
 use frognano_bot::worker::{Ended, Progress};
 use futures_util::{StreamExt as _, stream};
 use kube::api::{DeleteParams, ListParams};
@@ -59,7 +60,7 @@ async fn the_kill_switch_ends_the_pods_of_a_run() {
     service.take(&house.label(issue)).await;
     let outcome = struck(&house, &service, Stage::Agent, async |run| {
         assert!(!world.left_of(run).await.is_empty(), "there is a pod");
-        service.store.kill(&frognano_bot::store::Doer::operator("a story"), "a drill", house.clock().as_ref()).await.unwrap();
+        service.store.kill(&Doer::operator("a story"), "a drill", house.clock().as_ref()).await.unwrap();
     })
     .await;
     assert!(matches!(&outcome, Outcome::Cancelled { by } if by.contains("a drill")), "{outcome:?}");

@@ -9,7 +9,7 @@ use frognano_bot::demo::{self, project};
 use frognano_bot::domain::SystemClock;
 use frognano_bot::forge::gitlab::Age;
 use frognano_bot::store::Store;
-use frognano_bot::web::{self, Access, Door, Gate, Rights, Roles};
+use frognano_bot::web::{self, Access, Door, Gate, Pages, Rights, Roles};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -37,6 +37,7 @@ impl House {
             wake: Arc::default(),
             max_body_bytes: 1 << 20,
             gate: Gate::new(Access::Loopback, Rights::new(HashMap::new(), Roles::default()), "a story's secret"),
+            pages: Pages::new(Arc::new(|| Box::pin(async { Vec::new() })), None, folder.path().join("runs")),
             operator_token: None,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

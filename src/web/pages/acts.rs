@@ -1,0 +1,79 @@
+//! The buttons: a run is made once more, or its end is asked for.
+
+use axum::extract::{Form, Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use serde::Deserialize;
+
+use super::errors::{absent, unavailable};
+use super::frame::within;
+use crate::store::{Doer, KnownJob, Made, StoreError};
+use crate::web::{Door, Operator, Viewer, answer};
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Pressed {
+    #[serde(default)]
+    pub(super) csrf: String,
+}
+
+/// A form that is not one of ours, or of a page that was loaded before a start of the service.
+pub(super) fn foreign() -> Response {
+    answer(StatusCode::FORBIDDEN, "the form is not one that this page sent to you: load the page again, and press the button there")
+}
+
+pub(super) async fn retry(
+    State(door): State<Door>,
+    Operator(viewer): Operator,
+    Path(run): Path<String>,
+    Form(pressed): Form<Pressed>,
+) -> Response {
+    let job = match job_for(&door, &viewer, &run, &pressed).await {
+        Ok(job) => job,
+        Err(refusal) => return refusal,
+    };
+    match door.store.retry_job(&job, &doer(&viewer), door.clock.as_ref(), door.ids.as_ref()).await {
+        Ok(Made::Job(id)) => {
+            door.wake.notify_one();
+            Redirect::to(&format!("/runs/{id}")).into_response()
+        }
+        Ok(Made::Known) => {
+            answer(StatusCode::CONFLICT, "this run was made once more before; the newer one is in the list of the issue's runs")
+        }
+        Ok(Made::Busy) => answer(StatusCode::CONFLICT, "the issue has a run that waits or goes on"),
+        Err(error) => unavailable(&error),
+    }
+}
+
+pub(super) async fn cancel(
+    State(door): State<Door>,
+    Operator(viewer): Operator,
+    Path(run): Path<String>,
+    Form(pressed): Form<Pressed>,
+) -> Response {
+    let job = match job_for(&door, &viewer, &run, &pressed).await {
+        Ok(job) => job,
+        Err(refusal) => return refusal,
+    };
+    match door.store.cancel_job(&job, &doer(&viewer), door.clock.as_ref(), door.ids.as_ref()).await {
+        Ok(_) => {
+            door.wake.notify_waiters();
+            Redirect::to(&format!("/runs/{}", job.run.as_deref().unwrap_or(&job.id))).into_response()
+        }
+        Err(error) => unavailable(&error),
+    }
+}
+
+fn doer(viewer: &Viewer) -> Doer {
+    Doer { name: viewer.name.clone(), forge: viewer.forge.clone() }
+}
+
+/// The job that a button is about, for who may press it and sees it.
+async fn job_for(door: &Door, viewer: &Viewer, run: &str, pressed: &Pressed) -> Result<KnownJob, Response> {
+    if !viewer.wrote(&pressed.csrf) {
+        return Err(foreign());
+    }
+    let failed = |error: StoreError| unavailable(&error);
+    let seen = door.store.run_detail(run, within(viewer).as_deref()).await.map_err(failed)?;
+    let Some(seen) = seen else { return Err(absent("there is no run of this name, or you may not see its repository")) };
+    door.store.job_of_run(&seen.row.id).await.map_err(failed)?.ok_or_else(|| absent("the run is gone"))
+}
