@@ -67,6 +67,8 @@ pub fn routes(door: Door) -> Routes {
     Router::new()
         .route("/webhooks/{name}", post(webhook))
         .merge(pages::routes())
+        .merge(access::routes(&door))
+        .merge(api::routes())
         .merge(routes_without_webhooks(&door))
         .fallback(pages::nothing_here)
         .layer(middleware::from_fn(pages::dressed))
@@ -84,8 +86,6 @@ fn routes_without_webhooks(door: &Door) -> Router<Door> {
         .route("/readyz", get(ready))
         .route("/metrics", get(counted))
         .merge(operator::routes(door))
-        .merge(access::routes(door))
-        .merge(api::routes())
 }
 
 async fn ready(State(door): State<Door>) -> Response {

@@ -16,7 +16,7 @@ use url::Url;
 use super::cookies::SESSION;
 use super::limit::Limit;
 use super::rights::Rights;
-use super::{Door, Refused, Role, Sees, Viewer};
+use super::{By, Door, Refused, Role, Sees, Viewer};
 use crate::audit::{Kind, Note};
 use crate::forge::oauth::SignIn;
 use crate::store::{ApiToken, Scope, SessionTimes, StoreError, TOKEN_PREFIX};
@@ -98,7 +98,7 @@ impl Gate {
                 forge: None,
                 role: Role::Operator,
                 sees: Sees::All,
-                is_program: false,
+                by: By::Place,
                 csrf: self.sign("csrf", "local"),
             }),
             Access::Loopback => {
@@ -114,7 +114,7 @@ impl Gate {
         let secret = SESSION.read(&parts.headers, &front.public_url).ok_or(SIGN_IN)?;
         let session = door.store.session(&secret, front.times, door.clock.as_ref()).await.map_err(down)?;
         let session = session.filter(|session| front.ways.contains_key(&session.forge)).ok_or(SIGN_IN)?;
-        self.person(session.forge, session.login, &secret, door).await
+        self.person(session.forge, session.login, (By::Session, &secret), door).await
     }
 
     async fn proxied(&self, proxied: &Proxied, parts: &Parts, door: &Door) -> Result<Viewer, Refused> {
@@ -134,17 +134,17 @@ impl Gate {
             [login] => {
                 let login = login.to_str().ok().filter(is_login);
                 let login = login.ok_or(Refused::new(StatusCode::BAD_REQUEST, "the proxy's header holds no login"))?;
-                self.person(proxied.forge.clone(), login.to_owned(), login, door).await
+                self.person(proxied.forge.clone(), login.to_owned(), (By::Place, login), door).await
             }
             [] => Err(Refused::new(StatusCode::UNAUTHORIZED, "the proxy does not say who you are")),
             _ => Err(Refused::new(StatusCode::BAD_REQUEST, "the proxy's header is there twice")),
         }
     }
 
-    async fn person(&self, forge: String, login: String, session: &str, door: &Door) -> Result<Viewer, Refused> {
+    async fn person(&self, forge: String, login: String, (by, known_by): (By, &str), door: &Door) -> Result<Viewer, Refused> {
         let may = self.rights.of(&forge, &login, &door.store, door.clock.as_ref()).await.map_err(down)?;
-        let csrf = self.sign("csrf", session);
-        Ok(Viewer { name: login, forge: Some(forge), role: may.role, sees: may.sees, is_program: false, csrf })
+        let csrf = self.sign("csrf", known_by);
+        Ok(Viewer { name: login, forge: Some(forge), role: may.role, sees: may.sees, by, csrf })
     }
 }
 
@@ -155,7 +155,7 @@ fn program(token: ApiToken) -> Viewer {
         Scope::Operate => Role::Operator,
     };
     let name = format!("token {} ({})", token.name, token.id);
-    Viewer { name, forge: None, role, sees: token.repositories.map_or(Sees::All, Sees::Only), is_program: true, csrf: String::new() }
+    Viewer { name, forge: None, role, sees: token.repositories.map_or(Sees::All, Sees::Only), by: By::Key, csrf: String::new() }
 }
 
 pub(super) fn down(error: StoreError) -> Refused {

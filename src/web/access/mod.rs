@@ -67,8 +67,19 @@ pub struct Viewer {
     pub role: Role,
     /// What they may see.
     pub sees: Sees,
-    is_program: bool,
+    by: By,
     csrf: String,
+}
+
+/// How it is known who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// They sit at the machine, or a proxy says it.
+    Place,
+    /// They signed in.
+    Session,
+    /// They showed a key.
+    Key,
 }
 
 impl Viewer {
@@ -96,7 +107,13 @@ impl Viewer {
     /// A program with a key of its own; no browser sends that by itself.
     #[must_use]
     pub const fn is_program(&self) -> bool {
-        self.is_program
+        matches!(self.by, By::Key)
+    }
+
+    /// They signed in here, so they may sign out here.
+    #[must_use]
+    pub const fn may_sign_out(&self) -> bool {
+        matches!(self.by, By::Session)
     }
 
     /// As the audit chain names them.

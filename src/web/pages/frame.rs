@@ -40,7 +40,7 @@ impl Frame {
             csrf: viewer.csrf().to_owned(),
             is_auditor: viewer.role >= Role::Auditor,
             is_operator: viewer.role == Role::Operator,
-            may_leave: viewer.forge.is_some(),
+            may_leave: viewer.may_sign_out(),
         }
     }
 
