@@ -148,6 +148,8 @@ impl Store {
         sql.and_within(within.as_deref()).and("requested_by =", filter.person.as_deref());
         match filter.outcome.as_deref() {
             Some(state @ ("queued" | "running")) => sql.and("state =", Some(state)),
+            // A person or a repository narrows more than an outcome: the index of outcomes is left alone then.
+            outcome if filter.person.is_some() || within.is_some() => sql.and("coalesce(outcome, '') =", outcome),
             outcome => sql.and("outcome =", outcome),
         };
         sql.and("queued_ms >=", filter.from_ms).and("queued_ms <", filter.until_ms);

@@ -6,7 +6,7 @@ mod world;
 
 use frognano_bot::demo::{Kind, project};
 
-use crate::house::House;
+use crate::house::{House, PATIENCE};
 use world::{HOSTILE, Site, bend_report, hostile_script, post, raw};
 
 const BROWSER: [(&str, &str); 1] = [("accept", "text/html,application/xhtml+xml")];
@@ -69,6 +69,10 @@ async fn buttons_do_what_they_say_for_who_has_the_pages_token_and_for_nobody_els
     let job = service.jobs().await.remove(0);
     let page = site.get(&format!("/runs/{}", job.id)).await;
     let csrf = page.csrf();
+    let mut events = reqwest::get(format!("{}/events", site.base)).await.unwrap();
+    assert_eq!(events.headers()["content-type"], "text/event-stream");
+    let first = String::from_utf8(events.chunk().await.unwrap().unwrap().to_vec()).unwrap();
+    assert!(first.starts_with("data: {\"version\":"), "{first}");
     let cancel = format!("/runs/{}/cancel", job.id);
     for wrong in ["", "csrf=", "csrf=0000", "other=1", "csrf=%00"] {
         assert_eq!(post(&site, &cancel, wrong).await.status, 403, "{wrong}");
@@ -91,7 +95,17 @@ async fn buttons_do_what_they_say_for_who_has_the_pages_token_and_for_nobody_els
     service.store.seal().await.unwrap();
     let audit = site.get("/audit?kind=operator&person=local").await;
     assert_eq!(audit.body.matches("&quot;did&quot;:&quot;").count(), 2, "both acts are in the chain: {}", audit.body);
-    service.end().await;
+    assert_eq!(post(&site, "/health", "csrf=0000").await.status, 403);
+    assert_eq!(house.model.requests().len(), 0, "nothing was looked at");
+    for _ in 0..2 {
+        assert_eq!(post(&site, "/health", &csrf).await.status, 303);
+    }
+    assert_eq!(house.model.requests().len(), 1, "one look a minute");
+    let health = site.get("/health").await.body;
+    assert!(health.contains("reaches nothing") && health.contains("Checks of database"), "{health}");
+    let told = async { while events.chunk().await.unwrap().is_some() {} };
+    let stop = async { tokio::join!(service.end(), told) };
+    tokio::time::timeout(PATIENCE, stop).await.expect("who listens is let go when the service stops");
 }
 
 #[tokio::test]
