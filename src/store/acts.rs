@@ -57,6 +57,9 @@ impl Store {
     /// When the database fails.
     pub async fn retry_job(&self, job: &KnownJob, by: &Doer, clock: &dyn Clock, ids: &dyn Ids) -> Result<Made, StoreError> {
         let KnownJob { repo, issue, text, issue_url, .. } = job;
+        if text.title.is_empty() && text.body.is_empty() {
+            return Ok(Made::Erased);
+        }
         let (title, body) = (text.title.clone(), text.body.clone());
         let trigger = Trigger { repo: repo.clone(), number: *issue, title, body, url: issue_url.clone() };
         let origin = asker(job).map(|by| Origin { key: format!("retry:{}", job.id), by, round: None });

@@ -58,6 +58,8 @@ pub enum Made {
     Known,
     /// The issue has an active job.
     Busy,
+    /// The words that it was asked with were erased in their time.
+    Erased,
 }
 
 impl Store {

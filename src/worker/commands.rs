@@ -79,7 +79,7 @@ impl Worker {
                 self.wake.notify_one();
                 Ok("a new job".to_owned())
             }
-            Made::Known => Ok("its job was made before".to_owned()),
+            Made::Known | Made::Erased => Ok("its job was made before".to_owned()),
             Made::Busy => given.answer(&replies::already_running(), "refused: already running").await,
         }
     }

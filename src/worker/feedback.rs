@@ -87,7 +87,7 @@ impl Worker {
                 self.wake.notify_one();
                 Ok(format!("round {number}"))
             }
-            Made::Known => Ok("its job was made before".to_owned()),
+            Made::Known | Made::Erased => Ok("its job was made before".to_owned()),
             Made::Busy => {
                 place.say_once(key, &replies::already_running()).await?;
                 Ok("refused: already running".to_owned())

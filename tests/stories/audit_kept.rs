@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use frognano_bot::app;
+use frognano_bot::app::{self, TimeIds};
 use frognano_bot::audit::{Export, Kind as What, Note, SigningKey};
 use frognano_bot::config::Config;
 use frognano_bot::demo::{Kind, init_bare, project};
 use frognano_bot::domain::{Outcome, Permission};
-use frognano_bot::store::Store;
+use frognano_bot::store::{Doer, Made, Store};
 use serde_json::json;
 use sqlx::{AnyConnection, Connection as _, Row as _};
 
@@ -100,6 +100,9 @@ async fn texts_are_erased_when_their_time_is_over_and_a_person_on_their_word_and
         assert!(!folder.exists());
         let left = everything(&house.database()).await.into_iter().filter(|(_, text)| text.contains("instalments")).collect::<Vec<_>>();
         assert_eq!(left, [], "the issue's words");
+        let job = service.store.job_of_run(&run).await.unwrap().unwrap();
+        let again = service.store.retry_job(&job, &Doer::operator("olga"), house.clock().as_ref(), &TimeIds).await.unwrap();
+        assert_eq!(again, Made::Erased, "a run without an issue's words is none");
         let (exported, erased) = export(&house, &service, &run).await;
         assert!(exported.records.is_empty() && erased.len() >= 6, "{erased:?}");
         let kinds = exported.events().map(|(_, event)| event.kind).collect::<Vec<_>>();

@@ -56,6 +56,9 @@ pub(super) async fn retry(State(door): State<Door>, Operator(viewer): Operator, 
             (StatusCode::ACCEPTED, Json(json!({"message": "it is in the queue", "job": job}))).into_response()
         }
         Ok(Made::Known) => answer(StatusCode::CONFLICT, "it was retried before: retry the newer run of this issue"),
+        Ok(Made::Erased) => {
+            answer(StatusCode::CONFLICT, "the words of the issue were erased in their time: set the label on the issue once more")
+        }
         Ok(Made::Busy) => answer(StatusCode::CONFLICT, "the issue has a run under way"),
         Err(error) => down(&error),
     }

@@ -39,6 +39,9 @@ pub(super) async fn retry(
         Ok(Made::Known) => {
             answer(StatusCode::CONFLICT, "this run was made once more before; the newer one is in the list of the issue's runs")
         }
+        Ok(Made::Erased) => {
+            answer(StatusCode::CONFLICT, "the words of the issue were erased in their time: set the label on the issue once more")
+        }
         Ok(Made::Busy) => answer(StatusCode::CONFLICT, "the issue has a run that waits or goes on"),
         Err(error) => unavailable(&error),
     }
