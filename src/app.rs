@@ -176,7 +176,7 @@ fn door(
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
         gate,
-        pages: web::Pages::new(examine, key, config.file.service.data.join("runs")),
+        pages: web::Pages::new(examine, key, config.file.service.data.join("runs")).with_most_open(config.file.queue.open_per_repository),
         operator_token: config.operator_token.clone(),
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn queue_limits(file: &File) -> QueueLimits {
         per_person: queue.per_person.into(),
         daily_per_repository: queue.daily_per_repository.into(),
         daily_per_person: queue.daily_per_person.into(),
+        open_per_repository: queue.open_per_repository.into(),
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Queue {
     pub daily_per_repository: u32,
     /// Runs that begin within one day (UTC) for one person; more wait for the next day.
     pub daily_per_person: u32,
+    /// Pull requests of the bot that are open in one repository: with so many, no further run begins there until people have looked at some. A further
+    /// round of an open one is not held up.
+    pub open_per_repository: u32,
     /// Whose jobs come earlier; the first line that names a repository counts.
     pub priority: Vec<Priority>,
 }

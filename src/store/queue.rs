@@ -26,6 +26,8 @@ pub struct QueueLimits {
     pub daily_per_repository: i64,
     /// Begun within one day (UTC) for one person.
     pub daily_per_person: i64,
+    /// Our open pull requests in one repository; further rounds of one do not count.
+    pub open_per_repository: i64,
 }
 
 impl QueueLimits {
@@ -95,7 +97,9 @@ const WITHIN_THE_LIMITS: &str = "\
     and ($10 = 0 or j.started_ms is not null or (select count(*) from jobs d \
       where d.forge = j.forge and d.repo_id = j.repo_id and d.started_ms >= $12) < $10) \
     and ($11 = 0 or j.started_ms is not null or j.requested_by is null or (select count(*) from jobs d \
-      where d.forge = j.forge and d.requested_by = j.requested_by and d.started_ms >= $12) < $11)";
+      where d.forge = j.forge and d.requested_by = j.requested_by and d.started_ms >= $12) < $11) \
+    and ($13 = 0 or j.started_ms is not null or (j.origin is not null and j.origin not like '%\"round\":null%') \
+      or (select count(*) from fates f where f.forge = j.forge and f.repo_id = j.repo_id and f.became = 'open') < $13)";
 
 impl Store {
     /// How early a repository's jobs come: by the first line that names it.
@@ -134,7 +138,7 @@ impl Store {
                  where id = (select j.id from jobs j where {due} and {may_begin} and {limited} \
                  order by {order} limit 1{one_each}) and {still_due} \
                  returning queued_ms, started_ms, id, fence, run, leases, stage, episode, forge, repo_id, repo_path, issue, issue_url, title, body, checkpoint, origin",
-                limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 >= 0" },
+                limited = if due == WAITS { WITHIN_THE_LIMITS } else { "$6 + $7 + $8 + $9 + $10 + $11 + $12 + $13 >= 0" },
                 one_each = self.one_each(),
                 still_due = due.replace("j.", ""),
             )))
@@ -150,6 +154,7 @@ impl Store {
             .bind(limits.daily_per_repository)
             .bind(limits.daily_per_person)
             .bind(now - now.rem_euclid(DAY_MS))
+            .bind(limits.open_per_repository)
             .fetch_optional(&mut *transaction)
             .await?;
             let Some(row) = row else {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use frognano_bot::app::TimeIds;
 use frognano_bot::domain::{Clock, Event, Outcome, RepoRef, Stage, SystemClock, Trigger, Verb};
-use frognano_bot::store::{Claimed, Doer, Intake, NewDelivery, Priority, QueueLimits, Store, StoreError, Which};
+use frognano_bot::store::{Claimed, Doer, Ending, Intake, NewDelivery, Priority, QueueLimits, Store, StoreError, Which};
 
 use crate::databases::{Database, psql};
 
@@ -322,6 +322,26 @@ async fn what_is_over_the_days_number_waits_for_the_next_day() {
         assert!(within(&store, &limits, &clock).await.is_none());
         clock.shows.fetch_add(24 * 60 * 60 * 1000, Ordering::Relaxed);
         assert!(within(&store, &limits, &clock).await.is_some());
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_repository_with_enough_open_pull_requests_waits_for_its_people_and_others_do_not() {
+    for database in Database::each() {
+        let store = database.open().await;
+        ask_for(&store, "a", 1..=2).await;
+        let limits = QueueLimits { open_per_repository: 1, ..QueueLimits::default() };
+        let first = within(&store, &limits, &SystemClock).await.unwrap();
+        let proposed = Outcome::Proposed { url: "u".to_owned() };
+        store.finish(&first, &proposed, "{}", serde_json::Value::Null, &SystemClock, &TimeIds).await.unwrap();
+        assert!(within(&store, &limits, &SystemClock).await.is_none(), "one is open");
+        ask_for(&store, "b", 1..=1).await;
+        assert_eq!(within(&store, &limits, &SystemClock).await.unwrap().repo.id, "b");
+        let watched = store.next_review(1, &SystemClock).await.unwrap().unwrap();
+        let closed = Ending { merged: false, merged_as: None, lines_changed: None };
+        assert!(store.end_fate(&watched, &closed, 0, &SystemClock).await.unwrap());
+        assert_eq!(within(&store, &limits, &SystemClock).await.unwrap().repo.id, "a", "people have looked at it");
         store.close().await;
     }
 }

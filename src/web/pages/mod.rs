@@ -50,6 +50,8 @@ pub struct Pages {
     pub key: Option<Arc<SigningKey>>,
     /// The folder with one folder a run, as far as runs work on this machine.
     pub runs: PathBuf,
+    /// So many open pull requests hold up further runs in a repository; 0: no limit.
+    pub most_open: u32,
     live: Arc<live::Live>,
     health: Arc<health::Examined>,
 }
@@ -58,7 +60,14 @@ impl Pages {
     /// With nothing looked at yet.
     #[must_use]
     pub fn new(examine: Examine, key: Option<Arc<SigningKey>>, runs: PathBuf) -> Self {
-        Self { examine, key, runs, live: Arc::default(), health: Arc::default() }
+        Self { examine, key, runs, most_open: 0, live: Arc::default(), health: Arc::default() }
+    }
+
+    /// The same with a limit of open pull requests in a repository, which is shown.
+    #[must_use]
+    pub const fn with_most_open(mut self, most_open: u32) -> Self {
+        self.most_open = most_open;
+        self
     }
 }
 

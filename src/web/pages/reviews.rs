@@ -20,12 +20,21 @@ struct ReviewsPage {
     all: usize,
     waiting: usize,
     ages: [(&'static str, usize); 4],
+    /// 0: no limit.
+    most_open: u32,
 }
 
 /// The open pull requests of one repository.
 struct Group {
     path: String,
     rows: Vec<Row>,
+}
+
+impl Group {
+    /// Whether no further run begins in the repository until people have looked at some.
+    fn is_full(&self, most_open: &u32) -> bool {
+        *most_open > 0 && self.rows.len() >= *most_open as usize
+    }
 }
 
 struct Row {
@@ -77,5 +86,5 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
         }
     }
     let waiting = open.iter().filter(|review| review.state != "approved").count();
-    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, all: open.len(), waiting, ages })
+    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, all: open.len(), waiting, ages, most_open: door.pages.most_open })
 }
