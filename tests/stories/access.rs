@@ -208,6 +208,10 @@ async fn a_sign_in_is_ended_once_by_the_browser_that_began_it() {
     assert_eq!(other.json("/api/v1/me").await.0, 401);
     assert_eq!(rita.json("/api/v1/me").await.0, 200);
     assert_eq!(rita.get("/sign-in/elsewhere").await.status(), 404);
+    // No forge of this name: a stranger may ask it without end, and writes nothing into the chain.
+    for words in ["nowhere", "x%20y%22", "%3Cscript%3E"] {
+        assert_eq!(refused(other.get(&format!("/sign-in/{words}/done?code=a&state=b")).await), (404, false));
+    }
     let refusals = told(&house).await.into_iter().filter(|(did, _)| did == "refused").count();
     assert_eq!(refusals, 7);
     // What the database keeps is not what a browser holds.

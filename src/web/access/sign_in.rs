@@ -1,7 +1,7 @@
 //! Signing in with a forge, and out again.
 //!
 //! What must hold: only the browser that began a sign-in ends it, once and within minutes; the session is new each time; nobody is sent to a place
-//! that is not ours; a sign-in, a sign-out and a refusal stand in the audit chain.
+//! that is not ours; a sign-in, a sign-out and a refusal stand in the audit chain, but no word of a stranger and nothing that the limit does not count.
 
 use askama::Template;
 use axum::Router;
@@ -123,8 +123,9 @@ async fn done(State(door): State<Door>, Path(forge): Path<String>, Query(came): 
     let response = match ended(&door, &parts, &forge, came).await {
         Ok(response) => response,
         Err(why) => {
-            tracing::warn!(forge, why = why.words, "a sign-in was refused");
-            if why.status != StatusCode::TOO_MANY_REQUESTS {
+            tracing::warn!(?forge, why = why.words, "a sign-in was refused");
+            let is_a_way = front(&door.gate).is_ok_and(|front| front.ways.contains_key(&forge));
+            if is_a_way && why.status != StatusCode::TOO_MANY_REQUESTS {
                 let note = Note::new(Kind::Access, json!({"did": "refused", "forge": forge, "why": why.words}));
                 if let Err(error) = door.store.witness(&note).await {
                     return refused(&parts, &door.gate, down(error));
