@@ -1,14 +1,19 @@
 //! A pod and its policy for as long as they are held, and their end.
 //!
 //! What must hold: the policy outlives the pod, or what still runs in it would have a network for a moment; nothing is left when the end returns; a
-//! value that is dropped ends them too, and what even that misses falls to the reaper and to the cluster's own collector.
+//! value that is dropped ends them too, after the creation that was on its way, since the server would do it later than the removal; what even that
+//! misses falls to the reaper and to the cluster's own collector.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use super::trouble::{Told, Trouble, of_answer, of_pod};
@@ -114,13 +119,32 @@ fn gone<T>(deleted: kube::Result<T>) -> Result<(), Told> {
 pub(super) struct Held {
     kinds: Kinds,
     name: String,
+    /// Whoever creates or removes has it.
+    turn: Arc<Mutex<()>>,
     ending: Option<JoinHandle<()>>,
     is_over: bool,
 }
 
 impl Held {
-    pub(super) const fn new(kinds: Kinds, name: String) -> Self {
-        Self { kinds, name, ending: None, is_over: false }
+    pub(super) fn new(kinds: Kinds, name: String) -> Self {
+        Self { kinds, name, turn: Arc::default(), ending: None, is_over: false }
+    }
+
+    /// Creates an object, to the end even when nobody waits for it any longer.
+    ///
+    /// # Errors
+    /// What the server answered.
+    pub(super) async fn create<K>(&self, api: &Api<K>, object: K) -> Result<K, Told>
+    where
+        K: Clone + DeserializeOwned + Serialize + std::fmt::Debug + Send + Sync + 'static,
+    {
+        let (api, turn) = (api.clone(), Arc::clone(&self.turn).lock_owned().await);
+        let creation = tokio::spawn(async move {
+            let _turn = turn;
+            api.create(&PostParams::default(), &object).await
+        });
+        let created = creation.await.map_err(|error| Trouble::ServerDown.told(format!("the creation was given up: {error}")))?;
+        created.map_err(|error| of_answer(&error))
     }
 
     /// Begins to end both, by a task that nothing stops.
@@ -129,7 +153,7 @@ impl Held {
             && let Ok(runtime) = Handle::try_current()
         {
             self.is_over = true;
-            self.ending = Some(runtime.spawn(remove(self.kinds.clone(), self.name.clone())));
+            self.ending = Some(runtime.spawn(remove(self.kinds.clone(), self.name.clone(), Arc::clone(&self.turn))));
         }
     }
 
@@ -148,7 +172,8 @@ impl Drop for Held {
     }
 }
 
-async fn remove(kinds: Kinds, name: String) {
+async fn remove(kinds: Kinds, name: String, turn: Arc<Mutex<()>>) {
+    let _turn = turn.lock().await;
     if let Err(told) = kinds.remove(&name).await {
         tracing::warn!(name, words = told.words, "a sandbox could not be removed from the cluster; it is looked for again later");
     }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{AttachParams, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{AttachParams, ListParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::sync::OnceCell;
 
@@ -77,7 +77,7 @@ impl Kubernetes {
     async fn make(&self, order: &Order, lure: Lure, began: Instant) -> Result<KubernetesSandbox, SandboxError> {
         let installation = self.installation().await.map_err(|told| told.at_the_start())?;
         let held = Held::new(self.kinds.clone(), order.name.clone());
-        match self.run_and_prove(order, &installation, lure, began).await {
+        match self.run_and_prove(&held, order, &installation, lure, began).await {
             Ok((link, wire, report)) => {
                 let kinds = self.kinds.clone();
                 Ok(KubernetesSandbox { link, wire, held, kinds, name: order.name.clone(), report, lost: None })
@@ -91,12 +91,13 @@ impl Kubernetes {
 
     async fn run_and_prove(
         &self,
+        held: &Held,
         order: &Order,
         installation: &Owner,
         lure: Lure,
         began: Instant,
     ) -> Result<(Link, Wire, ProbeReport), SandboxError> {
-        let pod = self.run(order, installation).await.map_err(|told| told.at_the_start())?;
+        let pod = self.run(held, order, installation).await.map_err(|told| told.at_the_start())?;
         let (mut link, wire) = self.speak(order).await.map_err(|told| told.at_the_start())?;
         let places = self.places(&pod, order).await;
         let proved = async {
@@ -130,13 +131,12 @@ impl Kubernetes {
     }
 
     /// The policy, then the pod, then waits until the pod runs.
-    async fn run(&self, order: &Order, installation: &Owner) -> Result<Pod, Told> {
-        let of = |error: kube::Error| trouble::of_answer(&error);
+    async fn run(&self, held: &Held, order: &Order, installation: &Owner) -> Result<Pod, Told> {
         let odd = |error: serde_json::Error| Trouble::AdmissionRefused.told(format!("what is configured makes no pod: {error}"));
         let policy = pod::policy(order, installation).map_err(odd)?;
-        let policy = self.kinds.policies.create(&PostParams::default(), &policy).await.map_err(of)?;
+        let policy = held.create(&self.kinds.policies, policy).await?;
         let pod = pod::pod(order, &Owner::policy(&policy), &self.settings).map_err(odd)?;
-        let made = self.kinds.pods.create(&PostParams::default(), &pod).await.map_err(of)?;
+        let made = held.create(&self.kinds.pods, pod).await?;
         let more = restricted::complaints(&made);
         if !more.is_empty() {
             return Err(Trouble::Changed.told(format!("the cluster made another pod of the one that was asked for: {}", more.join("; "))));
