@@ -359,7 +359,7 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     work.checkpoint.opened = Some(pull_request.number);
     work.keep().await?;
     admit::goes_on(work, asked).await?;
-    publish::present(&to, &pull_request, refused).await?;
+    work.checkpoint.reviewers = publish::present(&to, &pull_request, refused).await?;
     admit::goes_on(work, asked).await?;
     work.checkpoint.proposed = Some((pull_request.url.clone(), serde_json::to_value(&work.report).unwrap_or_default()));
     work.keep().await?;

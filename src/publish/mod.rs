@@ -100,7 +100,7 @@ pub async fn push(to: &Destination<'_>, patch: &GuardedPatch, mirror: &Mirror, c
     match demand_review(to, commit).await {
         Err(error) if to.fallback == DraftFallback::ReviewStatus => return Err(error.into()),
         demanded => note(&mut refused, demanded)?,
-    }
+    };
     Ok(refused)
 }
 
@@ -122,11 +122,11 @@ pub async fn open(to: &Destination<'_>, known: Option<i64>, title: &str, body: &
     Ok(pull_request)
 }
 
-/// Labels the pull request, asks for its review, and says what the forge `refused` so far.
+/// Labels the pull request, asks for its review, and says what the forge `refused` so far. Who was asked, as they are named.
 ///
 /// # Errors
 /// When the forge does not take the label, or does not answer.
-pub async fn present(to: &Destination<'_>, pull_request: &PullRequest, refused: Vec<String>) -> Result<(), PublishError> {
+pub async fn present(to: &Destination<'_>, pull_request: &PullRequest, refused: Vec<String>) -> Result<Vec<String>, PublishError> {
     label(to, pull_request.number).await?;
     Ok(call_for_review(to, pull_request, refused).await?)
 }
@@ -161,41 +161,46 @@ async fn demand_review(to: &Destination<'_>, commit: &ObjectId) -> Result<(), Fo
 
 /// Asks the reviewers, one by one: one name that the forge does not take costs the others nothing. Who asked for the change comes last, since
 /// some forges keep only one, and not at all where nobody else was taken. What the forge refuses is said on the pull request, once; only a
-/// forge that does not answer is an error.
-async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest, mut refused: Vec<String>) -> Result<(), ForgeError> {
+/// forge that does not answer is an error. Who was asked.
+async fn call_for_review(to: &Destination<'_>, pull_request: &PullRequest, mut refused: Vec<String>) -> Result<Vec<String>, ForgeError> {
     let number = pull_request.number;
     let asked_for_it = |name: &&String| to.asked_by.is_some_and(|by| by.eq_ignore_ascii_case(name));
     let (asker, others): (Vec<_>, Vec<_>) = to.reviewers.iter().partition(asked_for_it);
-    let mut somebody_else = false;
+    let mut taken = Vec::new();
     for reviewer in others {
-        let asked = to.forge.request_review(to.repo, number, reviewer).await;
-        somebody_else |= asked.is_ok();
-        note(&mut refused, asked)?;
+        if note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)? {
+            taken.push(reviewer.clone());
+        }
     }
+    let somebody_else = !taken.is_empty();
     for reviewer in asker {
         if somebody_else {
-            note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)?;
+            if note(&mut refused, to.forge.request_review(to.repo, number, reviewer).await)? {
+                taken.push(reviewer.clone());
+            }
         } else {
             refused.push(format!("{reviewer} asked for the change and is not asked to review it alone: somebody else should look at it"));
         }
     }
     if refused.is_empty() {
-        return Ok(());
+        return Ok(taken);
     }
     let place = Place { forge: to.forge, repo: to.repo, number, on_pull_request: true, allowance: &Unlimited };
     let said = place.say_once(&format!("not done {}", to.branch), &text::not_done(&refused)).await;
-    note(&mut Vec::new(), said.map(drop))
+    note(&mut Vec::new(), said.map(drop))?;
+    Ok(taken)
 }
 
-fn note(refused: &mut Vec<String>, done: Result<(), ForgeError>) -> Result<(), ForgeError> {
+/// Whether it was done; what the forge refused is said later.
+fn note(refused: &mut Vec<String>, done: Result<(), ForgeError>) -> Result<bool, ForgeError> {
     match done {
         Err(error @ ForgeError::Unavailable { .. }) => Err(error),
         Err(error) => {
             tracing::warn!(%error, "the pull request stands without it");
             refused.push(error.to_string());
-            Ok(())
+            Ok(false)
         }
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 

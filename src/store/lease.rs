@@ -45,6 +45,8 @@ pub struct Checkpoint {
     pub stated: Option<Stated>,
     /// When our commits are dated, in seconds since the Unix epoch: a worker on another machine makes the same commits again.
     pub dated_s: Option<i64>,
+    /// Who was asked to review what is proposed: logins and `organization/team`.
+    pub reviewers: Vec<String>,
     /// The number of the pull request that this run opened and that was a draft then. People may have made it ready since.
     pub opened: Option<i64>,
     /// The page of the pull request, once it is open, a draft and labelled, and the report as it was then. From here on it is people's: a resumed
@@ -341,7 +343,7 @@ impl Store {
         fenced(lease, done.rows_affected())?;
         if matches!(outcome, Outcome::Proposed { .. }) && claimed.origin.as_ref().is_none_or(|origin| origin.round.is_none()) {
             fates::begin(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
-            reviews::watch(&mut transaction, &claimed.repo, claimed.issue, &claimed.run.0, now).await?;
+            reviews::watch(&mut transaction, claimed, now).await?;
         }
         // Why somebody stopped a run is said in words of people.
         let reason = match outcome {

@@ -6,7 +6,7 @@
 use serde_json::json;
 use sqlx::Row as _;
 
-use super::{Store, StoreError, plain, repository_name};
+use super::{Claimed, Store, StoreError, plain, repository_name};
 use crate::audit::{Kind, Note};
 use crate::domain::{Clock, RepoRef};
 
@@ -141,23 +141,18 @@ impl Store {
 }
 
 /// Begins to watch the pull request of a run.
-pub(super) async fn watch(
-    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-    repo: &RepoRef,
-    issue: i64,
-    run: &str,
-    now_ms: i64,
-) -> Result<(), StoreError> {
+pub(super) async fn watch(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, claimed: &Claimed, now_ms: i64) -> Result<(), StoreError> {
     sqlx::query(
-        "insert into reviews (forge, repo_id, repo_path, issue, run, state, due_ms, told) values ($1, $2, $3, $4, $5, 'waiting', $6, 0) \
-         on conflict (forge, repo_id, run) do nothing",
+        "insert into reviews (forge, repo_id, repo_path, issue, run, state, due_ms, told, asked) \
+         values ($1, $2, $3, $4, $5, 'waiting', $6, 0, $7) on conflict (forge, repo_id, run) do nothing",
     )
-    .bind(plain(&repo.forge))
-    .bind(plain(&repo.id))
-    .bind(plain(&repo.path))
-    .bind(issue)
-    .bind(plain(run))
+    .bind(plain(&claimed.repo.forge))
+    .bind(plain(&claimed.repo.id))
+    .bind(plain(&claimed.repo.path))
+    .bind(claimed.issue)
+    .bind(plain(&claimed.run.0))
     .bind(now_ms)
+    .bind(plain(&json!(claimed.checkpoint.reviewers).to_string()))
     .execute(&mut **transaction)
     .await?;
     Ok(())

@@ -85,8 +85,15 @@ on_each_forge! {
             std::fs::create_dir_all(folder.join(".github")).unwrap();
             std::fs::write(folder.join(".github/CODEOWNERS"), owners).unwrap();
         });
-        let (outcome, _service) = outcome_of(&house).await;
+        let (outcome, service) = outcome_of(&house).await;
         assert!(matches!(outcome, Outcome::Proposed { .. }), "{kind:?}: {outcome:?}");
+        let open = service.store.open_reviews(None).await.unwrap();
+        let named: &[&str] = if kind == Kind::GitLab { &["olga", "ada"] } else { &["olga", "acme/fixers", "ada"] };
+        assert_eq!(open[0].asked, named, "{kind:?}");
+        let groups = reqwest::get(format!("{}/reviews?by=team", service.door.trim_end_matches("/webhooks/here"))).await.unwrap();
+        let groups = groups.text().await.unwrap();
+        let shown = groups.match_indices("<h2").map(|(at, _)| groups[at..].split(['<', '>']).nth(2).unwrap()).collect::<Vec<_>>();
+        assert_eq!(shown, named, "{kind:?}: {groups}");
         let (of_gitlab, elsewhere): (&[&str], &[&str]) = (&["ada", "olga"], &["olga", "fixers", "ada"]);
         assert_eq!(asked(&house), if kind == Kind::GitLab { of_gitlab } else { elsewhere }, "{kind:?}");
         let pull_request = &house.pull_requests()[0];

@@ -103,6 +103,8 @@ pub struct OpenReview {
     pub address: Option<String>,
     /// Who asked for it.
     pub requested_by: Option<String>,
+    /// Who was asked to review it: logins and `organization/team`.
+    pub asked: Vec<String>,
     /// When it was opened, in milliseconds since the Unix epoch.
     pub opened_ms: Option<i64>,
 }
@@ -148,7 +150,8 @@ impl Store {
     pub async fn open_reviews(&self, within: Option<&[String]>) -> Result<Vec<OpenReview>, StoreError> {
         let mut sql = Sql::new(
             "select * from (select r.forge as forge, r.repo_id as repo_id, r.repo_path as repo_path, r.issue as issue, r.run as run, \
-             r.number as number, r.state as state, r.approved_by as approved_by, r.said as said, substr(coalesce(j.title, ''), 1, 200) as title, \
+             r.number as number, r.state as state, r.approved_by as approved_by, r.said as said, r.asked as asked, \
+             substr(coalesce(j.title, ''), 1, 200) as title, \
              j.detail as address, j.requested_by as requested_by, j.done_ms as opened_ms \
              from reviews r left join jobs j on j.run = r.run where r.state in ('waiting', 'approved')) known where 1 = 1",
         );
@@ -205,6 +208,7 @@ fn open_review(row: &sqlx::any::AnyRow) -> Result<OpenReview, StoreError> {
         title: row.try_get("title")?,
         address: row.try_get("address")?,
         requested_by: row.try_get("requested_by")?,
+        asked: serde_json::from_str(&row.try_get::<String, _>("asked")?).unwrap_or_default(),
         opened_ms: row.try_get("opened_ms")?,
     })
 }

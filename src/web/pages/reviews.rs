@@ -1,15 +1,17 @@
 //! The open pull requests of ours, the oldest first: what waits for people.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Response;
+use serde::Deserialize;
 
-use super::errors::unavailable;
+use super::errors::{unavailable, wrong};
 use super::frame::{Frame, show, within};
 use super::text::{Moment, link, span};
 use crate::store::OpenReview;
 use crate::web::{Door, Viewer};
 
+const NOBODY: &str = "Nobody was asked";
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 #[derive(Template)]
@@ -17,6 +19,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 struct ReviewsPage {
     frame: Frame,
     groups: Vec<Group>,
+    by_team: bool,
     all: usize,
     waiting: usize,
     ages: [(&'static str, usize); 4],
@@ -24,20 +27,18 @@ struct ReviewsPage {
     most_open: u32,
 }
 
-/// The open pull requests of one repository.
+/// The open pull requests of one repository, or those that one team or person was asked to review.
 struct Group {
-    path: String,
+    name: String,
+    /// No further run begins in the repository until people have looked at some.
+    is_full: bool,
     rows: Vec<Row>,
 }
 
-impl Group {
-    /// Whether no further run begins in the repository until people have looked at some.
-    fn is_full(&self, most_open: &u32) -> bool {
-        *most_open > 0 && self.rows.len() >= *most_open as usize
-    }
-}
-
+#[derive(Clone)]
 struct Row {
+    path: String,
+    asked: String,
     run: String,
     number: Option<i64>,
     issue: i64,
@@ -51,7 +52,19 @@ struct Row {
     is_old: bool,
 }
 
-pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
+/// How the page is asked for.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    /// `team`: grouped by who was asked to review.
+    by: Option<String>,
+}
+
+pub(super) async fn page(State(door): State<Door>, Query(asked): Query<Asked>, viewer: Viewer) -> Response {
+    let by_team = match asked.by.as_deref() {
+        None | Some("repository") => false,
+        Some("team") => true,
+        Some(_) => return wrong("by: repository or team"),
+    };
     let open = match door.store.open_reviews(within(&viewer).as_deref()).await {
         Ok(open) => open,
         Err(error) => return unavailable(&error),
@@ -68,6 +81,8 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
     let mut groups = Vec::<Group>::new();
     for review in &open {
         let row = Row {
+            path: review.path.clone(),
+            asked: review.asked.join(", "),
             run: review.run.clone(),
             number: review.number,
             issue: review.issue,
@@ -80,11 +95,22 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
             age: review.opened_ms.map(|opened| span(now_ms - opened)).unwrap_or_default(),
             is_old: days(review) >= 7,
         };
-        match groups.iter_mut().find(|group| group.path == review.path) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group { path: review.path.clone(), rows: vec![row] }),
+        let names = match review.asked.as_slice() {
+            _ if !by_team => std::slice::from_ref(&review.path),
+            [] => &[NOBODY.to_owned()],
+            asked => asked,
+        };
+        for name in names {
+            match groups.iter_mut().find(|group| &group.name == name) {
+                Some(group) => group.rows.push(row.clone()),
+                None => groups.push(Group { name: name.clone(), is_full: false, rows: vec![row.clone()] }),
+            }
         }
     }
+    let most_open = door.pages.most_open;
+    for group in &mut groups {
+        group.is_full = !by_team && most_open > 0 && group.rows.len() >= most_open as usize;
+    }
     let waiting = open.iter().filter(|review| review.state != "approved").count();
-    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, all: open.len(), waiting, ages, most_open: door.pages.most_open })
+    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, by_team, all: open.len(), waiting, ages, most_open })
 }
