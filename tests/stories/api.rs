@@ -3,13 +3,15 @@
 use std::process::{Command, Output};
 
 use frognano_bot::app::TimeIds;
-use frognano_bot::audit::Kind as What;
+use frognano_bot::audit::{Kind as What, Note};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Outcome, SystemClock};
 use frognano_bot::store::{Doer, Scope, Store};
 use serde_json::Value;
+use sqlx::{AnyConnection, Connection as _};
 
 use crate::commands::heard;
+use crate::databases::Database;
 use crate::house::{House, Service};
 
 async fn key(store: &Store, scope: Scope, repositories: Option<&[String]>, holds_ms: Option<i64>) -> String {
@@ -164,6 +166,36 @@ async fn keys_are_made_listed_and_ended_on_the_command_line() {
     service.take(&house.label(house.open_issue())).await;
     let config = house.write_config();
     let token = |arguments: &[&str]| {
+#[tokio::test]
+async fn who_follows_a_run_misses_no_line_that_another_process_commits_late() {
+    let Some(database) = Database::postgres() else { return };
+    let store = database.open().await;
+    let say = async |word: &str| store.witness(&Note::new(What::Stage, serde_json::json!({"stage": word})).of_run("r")).await.unwrap();
+    let followed = async |after: i64| {
+        let lines = store.log_of_run("r", after, 100).await.unwrap();
+        (
+            lines.iter().map(|line| line.event.facts["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+            lines.last().map_or(after, |line| line.nth),
+        )
+    };
+    say("first").await;
+    let mut connection = AnyConnection::connect(&database.url).await.unwrap();
+    let mut slow = connection.begin().await.unwrap();
+    sqlx::query("insert into audit_events (run, event) select run, replace(event, 'first', 'late') from audit_events")
+        .execute(&mut *slow)
+        .await
+        .unwrap();
+    say("second").await;
+    let (lines, next) = followed(0).await;
+    assert_eq!(lines, ["first", "second"]);
+    slow.commit().await.unwrap();
+    say("third").await;
+    let (lines, next) = followed(next).await;
+    assert_eq!(lines, ["late", "third"]);
+    assert_eq!(followed(next).await.0, Vec::<String>::new());
+    store.close().await;
+}
+
         let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
         command.arg("token").args(arguments).arg("--config").arg(&config).output().unwrap()
     };

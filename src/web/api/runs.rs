@@ -96,7 +96,7 @@ pub(super) async fn log(State(door): State<Door>, viewer: Viewer, Run(run): Run,
     };
     match door.store.log_of_run(run.row.name(), after, limit).await {
         Ok(lines) => {
-            let next = lines.last().map_or(after, |line| line.arrival);
+            let next = lines.last().map_or(after, |line| line.nth);
             let is_whole = i64::try_from(lines.len()).is_ok_and(|read| read < limit);
             let ended = run.row.state == "done" && is_whole;
             let lines = lines.iter().map(shape::line).collect::<Vec<_>>();
