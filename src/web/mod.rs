@@ -5,6 +5,7 @@
 
 mod access;
 mod api;
+mod journals;
 mod operator;
 mod pages;
 mod serve;
