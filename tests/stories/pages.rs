@@ -1,5 +1,6 @@
 //! The pages: what they show and to whom, what they do, and that no text of anybody acts in them.
 
+mod below;
 mod browser;
 mod lists;
 mod world;

@@ -64,13 +64,16 @@ pub struct Gate {
     pub(super) rights: Arc<Rights>,
     pub(super) limit: Arc<Limit>,
     secret: Arc<str>,
+    prefix: Arc<str>,
 }
 
 impl Gate {
-    /// `secret` is what our forms and our other cookies are known by ([`crate::store::Store::web_secret`]).
+    /// `secret` is what our forms and our other cookies are known by ([`crate::store::Store::web_secret`]); `prefix` is the path below which people
+    /// reach us, without a slash at its end, empty for none.
     #[must_use]
-    pub fn new(access: Access, rights: Rights, secret: &str) -> Self {
-        Self { access: Arc::new(access), rights: Arc::new(rights), limit: Arc::default(), secret: secret.into() }
+    pub fn new(access: Access, rights: Rights, secret: &str, prefix: &str) -> Self {
+        let (secret, prefix) = (secret.into(), prefix.into());
+        Self { access: Arc::new(access), rights: Arc::new(rights), limit: Arc::default(), secret, prefix }
     }
 
     /// A sign under a text that only we can make, for one use of it.
@@ -79,12 +82,9 @@ impl Gate {
         mac.map(|mac| hex::encode(mac.chain_update(of).chain_update([0]).chain_update(text).finalize().into_bytes())).unwrap_or_default()
     }
 
-    /// Where people reach us, as far as it is a path before ours.
-    pub(super) fn prefix(&self) -> &str {
-        match &*self.access {
-            Access::Forge(door) => door.public_url.path().trim_end_matches('/'),
-            Access::Loopback | Access::Proxy(_) => "",
-        }
+    /// What stands before the paths of all our addresses, as people reach them; empty where nothing does.
+    pub(in crate::web) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     pub(super) async fn viewer(&self, parts: &Parts, door: &Door) -> Result<Viewer, Refused> {

@@ -34,7 +34,7 @@ pub(super) async fn retry(
     match door.store.retry_job(&job, &doer(&viewer), door.clock.as_ref(), door.ids.as_ref()).await {
         Ok(Made::Job(id)) => {
             door.wake.notify_one();
-            Redirect::to(&format!("/runs/{id}")).into_response()
+            to_run(&door, &id)
         }
         Ok(Made::Known) => {
             answer(StatusCode::CONFLICT, "this run was made once more before; the newer one is in the list of the issue's runs")
@@ -60,7 +60,7 @@ pub(super) async fn cancel(
     match door.store.cancel_job(&job, &doer(&viewer), door.clock.as_ref(), door.ids.as_ref()).await {
         Ok(_) => {
             door.wake.notify_waiters();
-            Redirect::to(&format!("/runs/{}", job.run.as_deref().unwrap_or(&job.id))).into_response()
+            to_run(&door, job.run.as_deref().unwrap_or(&job.id))
         }
         Err(error) => unavailable(&error),
     }
@@ -73,6 +73,10 @@ fn doer(viewer: &Viewer) -> Doer {
 /// The job that a button is about, for who may press it and sees it.
 async fn job_for(door: &Door, viewer: &Viewer, run: &str, pressed: &Pressed) -> Result<KnownJob, Response> {
     if !viewer.wrote(&pressed.csrf) {
+fn to_run(door: &Door, run: &str) -> Response {
+    Redirect::to(&format!("{}/runs/{run}", door.gate.prefix())).into_response()
+}
+
         return Err(foreign());
     }
     let failed = |error: StoreError| unavailable(&error);

@@ -55,7 +55,7 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor) -> 
         }
     }
     show(&HealthPage {
-        frame: Frame::of(&viewer, "health"),
+        frame: Frame::of(&door, &viewer, "health"),
         made: last.as_ref().map(|(at_ms, _)| Moment::of(*at_ms)),
         groups,
         fails: count(Health::Fail),
@@ -77,7 +77,7 @@ pub(super) async fn examine_now(State(door): State<Door>, Auditor(viewer): Audit
         health.last.send_replace(Some((door.clock.now_ms(), checks)));
     }
     drop(turn);
-    Redirect::to("/health").into_response()
+    Redirect::to(&format!("{}/health", door.gate.prefix())).into_response()
 }
 
 fn row(check: &Check) -> Row {

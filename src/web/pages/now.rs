@@ -48,7 +48,7 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
     let waiting = now.waiting.values().sum::<i64>();
     let next = now.next.iter().take(NEXT).map(|waiting| line(&waiting.row)).collect::<Vec<_>>();
     show(&NowPage {
-        frame: Frame::of(&viewer, "now"),
+        frame: Frame::of(&door, &viewer, "now"),
         version: version(&now),
         held: now.paused.as_ref().map(|held| Held { by: held.by.clone(), why: held.why.clone(), since: Moment::of(held.on_ms) }),
         unshown: waiting - i64::try_from(next.len()).unwrap_or(0),

@@ -86,5 +86,12 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
         }
     }
     let waiting = open.iter().filter(|review| review.state != "approved").count();
-    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, all: open.len(), waiting, ages, most_open: door.pages.most_open })
+    show(&ReviewsPage {
+        frame: Frame::of(&door, &viewer, "reviews"),
+        groups,
+        all: open.len(),
+        waiting,
+        ages,
+        most_open: door.pages.most_open,
+    })
 }

@@ -140,7 +140,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
     let is_proposed = outcome == Some("proposed");
     let spent = work.attempts.iter().map(|attempt| attempt.tokens).sum::<i64>().max(found.row.tokens);
     Ok(RunPage {
-        frame: Frame::of(viewer, "runs"),
+        frame: Frame::of(door, viewer, "runs"),
         line: Line::of(&found.row, now_ms),
         is_active,
         may_cancel: is_active && found.cancel.is_none(),
