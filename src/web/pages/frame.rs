@@ -41,7 +41,7 @@ impl Frame {
             viewer: viewer.name.clone(),
             role,
             csrf: viewer.csrf().to_owned(),
-            is_auditor: viewer.role >= Role::Auditor,
+            is_auditor: viewer.role >= Role::Auditor && viewer.sees == Sees::All,
             is_operator: viewer.role == Role::Operator,
             may_leave: viewer.may_sign_out(),
         }

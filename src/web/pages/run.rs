@@ -98,6 +98,11 @@ impl ChainLine {
             holds: row.holds,
         }
     }
+
+    /// The same with its number in the run: the number in the chain counts what went on elsewhere.
+    fn within_its_run(row: &ChainRow) -> Self {
+        Self { number: row.nth.unwrap_or(0), ..Self::of(row) }
+    }
 }
 
 /// What is known of a run's work.
@@ -139,8 +144,10 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
     let outcome = found.row.outcome.as_deref();
     let is_proposed = outcome == Some("proposed");
     let spent = work.attempts.iter().map(|attempt| attempt.tokens).sum::<i64>().max(found.row.tokens);
+    let frame = Frame::of(door, viewer, "runs");
+    let sees_all = frame.is_auditor;
     Ok(RunPage {
-        frame: Frame::of(door, viewer, "runs"),
+        frame,
         line: Line::of(&found.row, now_ms),
         is_active,
         may_cancel: is_active && found.cancel.is_none(),
@@ -171,7 +178,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
         is_cut,
         attempts: work.attempts,
         chain_holds: chain.iter().all(|row| row.holds),
-        chain: chain.iter().map(ChainLine::of).collect(),
+        chain: chain.iter().map(|row| if sees_all { ChainLine::of(row) } else { ChainLine::within_its_run(row) }).collect(),
         others: door.store.runs_of_issue(&found.row).await?.iter().map(|row| Line::of(row, now_ms)).collect(),
         report,
     })
