@@ -219,10 +219,43 @@ async fn a_sign_in_is_ended_once_by_the_browser_that_began_it() {
     }
     let refusals = told(&house).await.into_iter().filter(|(did, _)| did == "refused").count();
     assert_eq!(refusals, 7);
+    // Nor is the chain filled by who has no ticket, or one that is not theirs; and nobody uses up the tries of others by that.
+    for _ in 0..100 {
+        assert_eq!(refused(other.get("/sign-in/here/done?code=a&state=b").await), (400, false));
+    }
+    let refusals = told(&house).await.into_iter().filter(|(did, _)| did == "refused").count();
+    assert!((8..=40).contains(&refusals), "twenty an hour, of one hour or two: {refusals}");
+    other.sign_in("eve").await;
     // What the database keeps is not what a browser holds.
     let session = rita.cookies["frognano"].clone();
     let kept = std::fs::read(house.folder.path().join("data/frognano.sqlite")).unwrap_or_default();
     assert!(!kept.windows(session.len()).any(|bytes| bytes == session.as_bytes()));
+}
+
+#[tokio::test]
+async fn one_account_fills_neither_the_database_nor_the_hours_of_the_forge() {
+    let (house, service) = house(Kind::Gitea).await;
+    let asked = || house.forge().requests().iter().filter(|asked| asked.path.contains("/collaborators/")).count();
+    let mut first = Browser::at(&service);
+    first.sign_in(project::READER).await;
+    assert_eq!(first.runs().await.len(), 1);
+    let before = asked();
+    let mut last = Browser::at(&service);
+    for _ in 0..25 {
+        last = Browser::at(&service);
+        last.sign_in(project::READER).await;
+        assert_eq!(last.runs().await.len(), 1);
+    }
+    assert_eq!(asked(), before, "the forge's word holds for a short while also for who signs in anew");
+    assert_eq!((first.json("/api/v1/me").await.0, last.json("/api/v1/me").await.0), (401, 200), "the newest sessions hold");
+    // After a minute who signs in anew is asked about anew.
+    house.pass(MINUTE_MS);
+    last.sign_in(project::READER).await;
+    assert_eq!(last.runs().await.len(), 1);
+    assert!(asked() > before);
+    // A clock that was an hour ahead: what was begun then holds for nobody.
+    house.pass(-60 * MINUTE_MS);
+    assert_eq!(last.json("/api/v1/me").await.0, 401);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use sha2::Sha256;
 use url::Url;
 
 use super::cookies::SESSION;
-use super::limit::Limit;
+use super::limit::{Limit, REFUSALS, SIGN_INS};
 use super::rights::Rights;
 use super::{By, Door, Refused, Role, Sees, Viewer};
 use crate::audit::{Kind, Note};
@@ -62,7 +62,8 @@ pub struct Proxied {
 pub struct Gate {
     pub(super) access: Arc<Access>,
     pub(super) rights: Arc<Rights>,
-    pub(super) limit: Arc<Limit>,
+    pub(super) sign_ins: Arc<Limit>,
+    pub(super) refusals: Arc<Limit>,
     secret: Arc<str>,
     prefix: Arc<str>,
 }
@@ -73,7 +74,8 @@ impl Gate {
     #[must_use]
     pub fn new(access: Access, rights: Rights, secret: &str, prefix: &str) -> Self {
         let (secret, prefix) = (secret.into(), prefix.into());
-        Self { access: Arc::new(access), rights: Arc::new(rights), limit: Arc::default(), secret, prefix }
+        let (sign_ins, refusals) = (Arc::new(Limit::of(SIGN_INS)), Arc::new(Limit::of(REFUSALS)));
+        Self { access: Arc::new(access), rights: Arc::new(rights), sign_ins, refusals, secret, prefix }
     }
 
     /// A sign under a text that only we can make, for one use of it.
@@ -121,7 +123,7 @@ impl Gate {
         let peer = peer(parts);
         let says = parts.headers.get_all(&proxied.header).iter().collect::<Vec<_>>();
         if !peer.is_some_and(|peer| proxied.trusted.iter().any(|net| net.contains(&peer))) {
-            if !says.is_empty() && self.limit.takes(peer, door.clock.now_ms()) {
+            if !says.is_empty() && self.refusals.takes(peer, door.clock.now_ms()) {
                 tracing::warn!(?peer, header = proxied.header, "somebody else than the proxy says who they are");
                 let note = Note::new(Kind::Access, json!({"did": "refused", "why": "the proxy's header came from elsewhere"}));
                 door.store.witness(&note).await.map_err(down)?;
