@@ -75,7 +75,14 @@ async fn a_key_does_what_its_scope_says_and_sees_what_it_reaches() {
     // Who sits at the machine needs no key, but a page of another site can't play them.
     assert_eq!(ask(&service, "POST", "/api/v1/queue/resume", None).await.0, 403);
     assert_eq!(ask_with(&service, "POST", "/api/v1/queue/resume", None, &[("x-frognano-request", "1")]).await.0, 200);
-    for (name, value) in [("host", "evil.example"), ("x-forwarded-for", "127.0.0.1")] {
+    for (name, value) in [
+        ("host", "evil.example"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-proto", "https"),
+        ("via", "1.1 proxy"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
         assert_eq!(ask_with(&service, "GET", "/api/v1/runs", None, &[(name, value)]).await.0, 403, "{name}");
     }
     // What can't be meant is said, in JSON, and nothing breaks.

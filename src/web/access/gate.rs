@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ipnet::IpNet;
 use serde_json::json;
@@ -87,6 +87,11 @@ impl Gate {
     /// What stands before the paths of all our addresses, as people reach them; empty where nothing does.
     pub(in crate::web) fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// Who looks, with what they came with before; none when they may not any more.
+    pub(in crate::web) async fn still(&self, parts: &Parts, door: &Door) -> Option<Viewer> {
+        self.viewer(parts, door).await.ok()
     }
 
     pub(super) async fn viewer(&self, parts: &Parts, door: &Door) -> Result<Viewer, Refused> {
@@ -174,10 +179,21 @@ pub(super) fn peer(parts: &Parts) -> Option<IpAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
-/// The peer is this machine, and was asked under a name of this machine: a page of somebody else whose name was bent to point here is not.
+/// The peer is this machine, and was asked under a name of this machine: a page of somebody else whose name was bent to point here is not, nor is a page
+/// of somebody else that a browser of this machine shows. What comes through a proxy on this machine is not from here, as far as it can be told: by the
+/// headers that proxies add, and by the version of HTTP that no browser speaks.
 fn comes_from_here(parts: &Parts) -> bool {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host });
-    let forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"].iter().any(|name| parts.headers.contains_key(*name));
-    peer(parts).is_some_and(|peer| peer.is_loopback()) && !forwarded && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    let is_of_a_proxy =
+        |name: &HeaderName| matches!(name.as_str(), "forwarded" | "via" | "x-real-ip") || name.as_str().starts_with("x-forwarded-");
+    let through_a_proxy = parts.headers.keys().any(is_of_a_proxy) || parts.version < Version::HTTP_11;
+    let is_here = peer(parts).is_some_and(|peer| peer.is_loopback()) && matches!(name, "127.0.0.1" | "localhost" | "[::1]");
+    is_here && !through_a_proxy && !is_asked_by_another_page(&parts.headers)
+}
+
+/// A page of another site or port asks, as browsers say; a link that somebody follows is no such question.
+fn is_asked_by_another_page(headers: &HeaderMap) -> bool {
+    let says = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    matches!(says("sec-fetch-site"), Some("cross-site" | "same-site")) && says("sec-fetch-mode") != Some("navigate")
 }
