@@ -133,6 +133,8 @@ async fn bad_input_is_refused_with_words_and_nothing_is_shown_to_who_is_not_here
         ("/audit?before=x", 400, "is no number"),
         ("/audit?before=-9223372036854775808", 200, ""),
         ("/runs/x/export", 404, "nothing of a run"),
+        ("/runs/%00/export", 404, "nothing of a run"),
+        ("/audit?run=%00", 200, ""),
     ] {
         let json = site.get(path).await;
         assert_eq!(json.status, status, "{path}: {}", json.body);
@@ -154,8 +156,6 @@ async fn bad_input_is_refused_with_words_and_nothing_is_shown_to_who_is_not_here
             assert!(answer.starts_with("HTTP/1.1 403"), "{host} {path}: {answer}");
         }
     }
-    service.end().await;
-}
     // What many proxies ask for everybody, without a word of whom it is for.
     let answer = raw(&service.door, "GET /runs HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
@@ -169,3 +169,5 @@ async fn bad_input_is_refused_with_words_and_nothing_is_shown_to_who_is_not_here
         let answer = raw(&service.door, &request).await;
         assert!(answer.starts_with("HTTP/1.1 415"), "{of}: {answer}");
     }
+    service.end().await;
+}
