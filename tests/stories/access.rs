@@ -259,6 +259,33 @@ async fn one_account_fills_neither_the_database_nor_the_hours_of_the_forge() {
 }
 
 #[tokio::test]
+async fn who_signs_out_is_told_nothing_more_by_a_page_that_is_still_open() {
+    let (house, service) = house(Kind::Gitea).await;
+    let mut ada = Browser::at(&service);
+    ada.sign_in(project::MAINTAINER).await;
+    // One person does not take the places of all.
+    let mut open = Vec::new();
+    let full = loop {
+        let listening = ada.get("/events").await;
+        if listening.status() != 200 || open.len() > 20 {
+            break listening.status();
+        }
+        open.push(listening);
+    };
+    assert_eq!((full.as_u16(), open.len()), (503, 16));
+    let mut events = open.remove(0);
+    drop(open);
+    assert!(events.chunk().await.unwrap().is_some());
+    let page = ada.get("/").await.text().await.unwrap();
+    let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert_eq!(ada.post("/sign-out", &format!("csrf={csrf}")).await.status(), 303);
+    house.pass(MINUTE_MS);
+    let over = async { while events.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(crate::house::PATIENCE, over).await.expect("the events end");
+    service.end().await;
+}
+
+#[tokio::test]
 async fn who_may_read_what_stands_at_an_old_path_does_not_see_what_stood_there() {
     let (house, service) = house(Kind::Gitea).await;
     house.forge().with_repository(project::PATH, |repository| repository.path = "acme/moved".to_owned()).unwrap();

@@ -167,13 +167,6 @@ async fn the_command_line_lists_shows_follows_retries_and_cancels_over_the_api()
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_ended_on_the_command_line() {
-    let house = House::new(Kind::Gitea).await;
-    let service = house.service().await;
-    service.take(&house.label(house.open_issue())).await;
-    let config = house.write_config();
-    let token = |arguments: &[&str]| {
-#[tokio::test]
 async fn who_follows_a_run_misses_no_line_that_another_process_commits_late() {
     let Some(database) = Database::postgres() else { return };
     let store = database.open().await;
@@ -203,6 +196,13 @@ async fn who_follows_a_run_misses_no_line_that_another_process_commits_late() {
     store.close().await;
 }
 
+#[tokio::test]
+async fn keys_are_made_listed_and_ended_on_the_command_line() {
+    let house = House::new(Kind::Gitea).await;
+    let service = house.service().await;
+    service.take(&house.label(house.open_issue())).await;
+    let config = house.write_config();
+    let token = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
         command.arg("token").args(arguments).arg("--config").arg(&config).output().unwrap()
     };
