@@ -129,6 +129,25 @@ async fn a_file_that_a_stranger_signed_controls_no_terminal_and_names_no_folder(
     store.close().await;
 }
 
+#[tokio::test]
+async fn an_export_is_written_for_its_owner_alone_and_through_no_link() {
+    let house = House::new(Kind::Gitea).await;
+    let config = house.write_config();
+    std::fs::create_dir_all(house.folder.path().join("data")).unwrap();
+    let store = app::open_store(&Config::load(&config).unwrap()).await.unwrap();
+    store.witness(&Note::new(What::RunEnded, serde_json::json!({"outcome": "refused"})).of_run("r1")).await.unwrap();
+    store.close().await;
+    let [out, link, other] = ["run.json", "link.json", "other"].map(|name| house.folder.path().join(name));
+    std::fs::write(&other, "of somebody").unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let export =
+        |out: &Path| program(&["audit", "export", "--config", config.to_str().unwrap(), "--run", "r1", "--out", out.to_str().unwrap()]);
+    assert_eq!((export(&out).0, export(&out).0, export(&link).0), (0, 0, 1));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&out).unwrap().permissions());
+    assert_eq!((mode & 0o777, std::fs::read_to_string(&other).unwrap().as_str()), (0o600, "of somebody"));
+    assert_eq!(program(&["audit", "verify", out.to_str().unwrap()]).0, 0);
+}
+
 /// The run tells a token of the forge, a token of known shape and a word of the configuration wherever it can.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_kept_or_shown_and_a_forge_that_takes_no_statement_gets_its_draft_all_the_same() {
