@@ -32,7 +32,8 @@ pub(super) async fn gate(
         }
     };
     let roles = Roles { operators: by_forge(&web.roles.operators), auditors: by_forge(&web.roles.auditors) };
-    Ok(Gate::new(access, Rights::new(forges, roles), &secret))
+    let prefix = config.file.service.public_url.as_ref().map_or("", |url| url.path().trim_end_matches('/'));
+    Ok(Gate::new(access, Rights::new(forges, roles), &secret, prefix))
 }
 
 fn front_door(config: &Config, clock: &Arc<dyn Clock>) -> Result<FrontDoor, String> {

@@ -74,7 +74,8 @@ impl Checked {
     /// # Errors
     /// When it is not the next one, or not what its hash says.
     pub fn next(&mut self, row: &Row) -> Result<(), Broken> {
-        let expected = self.number + 1;
+        let expected =
+            self.number.checked_add(1).ok_or_else(|| Broken::at(self.number, "no row can follow it: its number is the last one"))?;
         let link = &row.link;
         if link.number != expected {
             let why = if link.number > expected { "is missing" } else { "stands twice, or in another place" };

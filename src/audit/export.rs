@@ -246,15 +246,19 @@ mod tests {
 
     /// A run of three events with a row of another run between them, a record and a person.
     fn small(key: &SigningKey, clocks: [(i64, u64); 3]) -> Export {
+        small_behind(6, key, clocks)
+    }
+
+    fn small_behind(number: i64, key: &SigningKey, clocks: [(i64, u64); 3]) -> Export {
         let person = Person { forge: "here".to_owned(), login: "ada".to_owned(), salt: "s".to_owned() };
         let record = Record::of("policy", b"{}");
         let facts = [json!({}), json!({"rules": {"record": Digest::of(b"{}"), "kind": "policy"}}), json!({"outcome": "refused"})];
         let kinds = [Kind::Asked, Kind::Policy, Kind::RunEnded];
         let before = Digest::of(b"what was before");
-        let (mut last, mut rows) = (Checked { number: 6, hash: before }, Vec::new());
+        let (mut last, mut rows) = (Checked { number, hash: before }, Vec::new());
         for (at, ((at_ms, ticks_ms), (facts, kind))) in clocks.into_iter().zip(facts.into_iter().zip(kinds)).enumerate() {
             if at == 1 {
-                let link = Link { number: 8, event: Digest::of(b"another's"), run: None, nth: None, previous: last.hash };
+                let link = Link { number: number + 2, event: Digest::of(b"another's"), run: None, nth: None, previous: last.hash };
                 let row = link.seal().unwrap();
                 last.next(&row).unwrap();
                 rows.push(Exported { link: row.link, hash: row.hash, event: None });
@@ -315,6 +319,32 @@ mod tests {
         without.records.clear();
         let broken = Export::verify(&without.to_bytes().unwrap(), None).unwrap_err();
         assert_eq!(broken.row, 9, "{broken}: the row that names what is missing");
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_what_is_a_number_break_nothing() {
+        let key = key();
+        let verified = |export: &Export| Export::verify(&export.to_bytes().unwrap(), None).map(|(_, held)| held.notes.len());
+        // RFC 8785 writes numbers as doubles: the next ones can't be told apart.
+        assert_eq!(verified(&small_behind((1 << 53) - 4, &key, STEADY)), Ok(0));
+        let (early, late, long) = (-9_223_372_036_854_775_000, 9_223_372_036_854_775_000, 18_446_744_073_709_550_000);
+        for clocks in [[(early, 0), (late, long), (early, long)], [(late, long), (early, 0), (0, long)]] {
+            verified(&small(&key, clocks)).unwrap();
+        }
+        for first in [i64::MIN, -1, 0, i64::MAX] {
+            let mut export = small_behind(i64::MAX - 4, &key, STEADY);
+            export.rows.iter_mut().zip(0..).for_each(|(row, at)| row.link.number = first.wrapping_add(at));
+            export.before = Digest::NOTHING;
+            assert!(verified(&export).is_err(), "{first}");
+            // The same with hashes that fit.
+            let mut last = export.before;
+            for row in &mut export.rows {
+                row.link.previous = last;
+                row.hash = row.link.clone().seal().unwrap().hash;
+                last = row.hash;
+            }
+            assert!(verified(&export).is_err(), "{first}");
+        }
     }
 
     #[test]

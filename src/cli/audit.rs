@@ -1,5 +1,7 @@
 //! `frognano-bot audit`
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -125,7 +127,7 @@ impl ExportOf {
             return Err(usage(&[format!("--run {}: there is no run of this id in the audit chain", self.run)]));
         };
         let bytes = export.to_bytes().map_err(|error| fault(&error.to_string()))?;
-        std::fs::write(&self.out, &bytes).map_err(|error| fault(&format!("--out {}: {error}", self.out.display())))?;
+        write(&self.out, &bytes).map_err(|error| fault(&format!("--out {}: {error}", self.out.display())))?;
         let (rows, events) = (export.rows.len(), export.events().count());
         say(&format!("{}: {events} events of the run in {rows} rows, signed with the key {}", self.out.display(), export.key.id()));
         Ok(ExitCode::SUCCESS)
@@ -292,6 +294,13 @@ impl Key {
         say(&format!("its name in signatures is {}", key.public().id()));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Writes what only its owner may read; not through a link that somebody put in its place.
+fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+    options.open(file)?.write_all(bytes)
 }
 
 fn load(file: &Path) -> Result<Config, ExitCode> {

@@ -24,6 +24,8 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::hidden_escaped;
+
 /// Label an issue, get a draft pull request that code has judged and a human must review.
 #[derive(Debug, Parser)]
 #[command(name = "frognano-bot", version)]
@@ -85,14 +87,14 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// A line for people, on the error output.
+/// A line for people, on the error output. Whoever wrote its words, they do not control the terminal.
 fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").ok();
+    writeln!(std::io::stderr(), "{}", hidden_escaped(line)).ok();
 }
 
-/// A result, on the standard output.
+/// A result, on the standard output; in the same way, which changes no JSON.
 fn print(text: &str) {
-    writeln!(std::io::stdout(), "{text}").ok();
+    writeln!(std::io::stdout(), "{}", hidden_escaped(text)).ok();
 }
 
 fn fault(why: &str) -> ExitCode {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::domain::Stage;
+use crate::domain::{Stage, hidden_escaped};
 
 /// What goes on, for who watches.
 pub(super) struct Bar {
@@ -46,16 +46,17 @@ impl Bar {
             Some((number, most)) => &format!("attempt {number} of at most {most}: {text}"),
             None => text,
         };
+        let text = hidden_escaped(text);
         let before = self.bar.message();
         if before == text {
             return;
         }
         if self.lines {
-            super::say(text);
+            super::say(&text);
         } else if !before.is_empty() {
             self.bar.println(format!("  \u{2713} {before}"));
         }
-        self.bar.set_message(text.to_owned());
+        self.bar.set_message(text);
     }
 
     /// Takes the bar away.

@@ -62,6 +62,10 @@ impl Replay {
 
 /// What an export has of a run, as a run of a local repository.
 fn read(export: &Export, repo: String, config: Option<PathBuf>) -> Result<(Order, Checkpoint, Finished), String> {
+    // Folders and sandboxes are named after it.
+    if export.run.is_empty() || export.run.len() > 64 || !export.run.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err("the name of its run is none that this service gives".to_owned());
+    }
     let report: Option<Report> = parsed(export.last_record("report"));
     let chosen = report.iter().flat_map(|report| &report.attempts).find(|attempt| attempt.chosen).map_or(1, |attempt| attempt.number);
     let trajectory: Trajectory = parsed(export.last_record(&format!("trajectory-{chosen}")))

@@ -126,13 +126,22 @@ impl Token {
 impl New {
     /// The repositories as the database names them: by their ids, which outlive a rename.
     async fn reaches(&self, store: &Store) -> Result<Result<Option<Vec<String>>, String>, StoreError> {
+        if matches!(self.scope, Kind::Audit) && !self.repositories.is_empty() {
+            return Ok(Err("--repo: the audit chain is one for all repositories; --scope read looks at some of them".to_owned()));
+        }
         let mut named = Vec::new();
         for text in &self.repositories {
             let Some((forge, path)) = text.split_once(':') else { return Ok(Err(format!("--repo {text}: is not FORGE:owner/name"))) };
             let known = store.repositories(forge).await?;
-            match known.iter().find(|repo| repo.path.eq_ignore_ascii_case(path)) {
-                Some(repo) => named.push(repository_name(repo)),
-                None => return Ok(Err(format!("--repo {text}: nothing was ever heard of this repository"))),
+            let mut of_this_path = known.iter().filter(|repo| repo.path.eq_ignore_ascii_case(path) || repo.id == path);
+            match (of_this_path.next(), of_this_path.next()) {
+                (Some(repo), None) => named.push(repository_name(repo)),
+                (None, _) => return Ok(Err(format!("--repo {text}: nothing was ever heard of this repository"))),
+                (Some(_), Some(_)) => {
+                    let all = known.iter().filter(|repo| repo.path.eq_ignore_ascii_case(path)).map(|repo| repo.id.as_str());
+                    let all = all.collect::<Vec<_>>().join(", ");
+                    return Ok(Err(format!("--repo {text}: several had this path; name one by its id, {forge}:ID with one of {all}")));
+                }
             }
         }
         Ok(Ok(Some(named).filter(|named| !named.is_empty())))

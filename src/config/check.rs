@@ -28,6 +28,12 @@ impl File {
             service.public_url.as_ref().is_none_or(|url| is_web(url) && url.query().is_none() && url.fragment().is_none()),
             "[service] public_url: an http(s) address that a path can be put behind".to_owned(),
         );
+        demand(
+            service.public_url.as_ref().is_none_or(has_plain_path),
+            "[service] public_url: its path may have letters, digits, `-`, `_`, `.`, `~` and `%` between single slashes, and may not begin like one of \
+             the service's own (/runs, /api, …)"
+                .to_owned(),
+        );
         demand(!service.label.trim().is_empty(), "[service] label: empty".to_owned());
         demand(!service.worker.trim().is_empty(), "[service] worker: empty".to_owned());
         if let Some(database) = &service.database {
@@ -170,6 +176,33 @@ impl File {
 
 fn is_web(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
+}
+
+/// The first parts of the paths of our own addresses.
+const OURS: [&str; 15] = [
+    "api",
+    "audit",
+    "events",
+    "health",
+    "healthz",
+    "metrics",
+    "operator",
+    "readyz",
+    "repositories",
+    "reviews",
+    "runs",
+    "sign-in",
+    "sign-out",
+    "static",
+    "webhooks",
+];
+
+/// Its path can stand before all of ours, and is told from them.
+fn has_plain_path(url: &Url) -> bool {
+    let path = url.path().strip_suffix('/').unwrap_or(url.path());
+    let mut parts = path.split('/').skip(1);
+    let is_plain = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte));
+    parts.clone().all(is_plain) && parts.next().is_none_or(|first| !OURS.contains(&first))
 }
 
 pub(super) fn is_loopback(url: &Url) -> bool {

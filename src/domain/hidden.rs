@@ -21,6 +21,17 @@ pub fn hidden_shown(text: &str) -> String {
     shown
 }
 
+/// The text with each such character as JSON writes it, `\u202e`: a terminal does nothing with it, and a text of JSON says the same as before.
+#[must_use]
+pub fn hidden_escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    sort(text, |character, is_hidden| match is_hidden {
+        true => character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| shown.push_str(&format!("\\u{unit:04x}"))),
+        false => shown.push(character),
+    });
+    shown
+}
+
 /// Tells of each character whether it is one of those.
 fn sort(text: &str, mut tell: impl FnMut(char, bool)) {
     let (mut before, mut characters) = (None, text.chars().peekable());
@@ -61,7 +72,7 @@ fn is_hidden(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{hidden_shown, without_hidden};
+    use super::{hidden_escaped, hidden_shown, without_hidden};
 
     #[test]
     fn what_is_spelling_stays_and_what_hides_goes() {
@@ -81,5 +92,13 @@ mod tests {
             assert_eq!(hidden_shown(text).matches("⟨U+").count(), hidden, "{text:?}");
         }
         assert_eq!(hidden_shown("a\u{202e}b\u{1b}[0m"), "a⟨U+202E⟩b⟨U+001B⟩[0m");
+    }
+
+    #[test]
+    fn a_text_of_json_says_the_same_when_what_hides_is_escaped() {
+        let value = serde_json::json!({"a\u{9b}\u{e0041}": ["\u{202e}x\u{7f}", "می\u{200c}خواهم\t"]});
+        let escaped = hidden_escaped(&value.to_string());
+        assert_eq!(without_hidden(&escaped).1, 0, "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
     }
 }

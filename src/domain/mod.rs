@@ -20,7 +20,7 @@ pub use check::{Check, Checks, Health};
 pub use event::{Actor, Command, Event, Note, RepoRef, ReviewState, Trigger, Verb};
 pub use evidence::{Evidence, Hunk, Judging, Kept, Proof, Reversal};
 pub use explanation::Explanation;
-pub use hidden::{hidden_shown, without_hidden};
+pub use hidden::{hidden_escaped, hidden_shown, without_hidden};
 pub use issue::{Issue, IssueText, same_label};
 pub use job::{Attribution, ExitReason, Fault, JobId, NoPatch, Outcome, RunId, Stage};
 pub use origin::{Cancel, Origin, Round, branch_of, issue_and_run_of};

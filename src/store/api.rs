@@ -12,8 +12,8 @@ use crate::domain::RepoRef;
 /// An event of a run.
 #[derive(Debug, Clone)]
 pub struct LogLine {
-    /// Grows with each event of the database.
-    pub arrival: i64,
+    /// Its number within the run, from 1.
+    pub nth: i64,
     /// The event.
     pub event: Event,
 }
@@ -47,22 +47,27 @@ pub struct OpenPullRequest {
 }
 
 impl Store {
-    /// The events of a run that arrived after this one, in order, at most so many; also those that are in no row of the chain yet.
+    /// The events of a run behind this one, in the order of the chain, at most so many. Who asks again behind the last one misses none: what waits for
+    /// its row is given one first, and what another process commits later has a later row, whenever it was written.
     ///
     /// # Errors
     /// When the database fails, or an event can't be read.
     pub async fn log_of_run(&self, run: &str, after: i64, limit: i64) -> Result<Vec<LogLine>, StoreError> {
-        let rows = sqlx::query("select arrival, event from audit_events where run = $1 and arrival > $2 order by arrival limit $3")
-            .bind(plain(run))
-            .bind(after)
-            .bind(limit)
-            .fetch_all(&self.pool)
-            .await?;
+        self.seal().await?;
+        let rows = sqlx::query(
+            "select c.nth, e.event from audit_chain c join audit_events e on e.arrival = c.arrival where c.run = $1 and c.nth > $2 \
+             order by c.nth limit $3",
+        )
+        .bind(plain(run))
+        .bind(after)
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
         let line = |row: &sqlx::any::AnyRow| {
-            let (arrival, text): (i64, String) = (row.try_get("arrival")?, row.try_get("event")?);
+            let (nth, text): (i64, String) = (row.try_get("nth")?, row.try_get("event")?);
             let unreadable =
-                |error: serde_json::Error| StoreError::Unreadable { row: format!("audit_events {arrival}"), why: error.to_string() };
-            Ok(LogLine { arrival, event: serde_json::from_str(&text).map_err(unreadable)? })
+                |error: serde_json::Error| StoreError::Unreadable { row: format!("event {nth} of the run {run}"), why: error.to_string() };
+            Ok(LogLine { nth, event: serde_json::from_str(&text).map_err(unreadable)? })
         };
         rows.iter().map(line).collect()
     }

@@ -28,6 +28,12 @@ pub struct Session {
     pub login: String,
 }
 
+/// So many sessions of one account hold at once, the newest; no account fills the database.
+const MOST_OF_ONE: i64 = 20;
+
+/// A session that begins later than this from now is of a clock that has been set back since: it would hold for too long.
+const CLOCKS_DIFFER_MS: i64 = 5 * 60_000;
+
 /// That somebody is there is written down so often at most.
 const SEEN_EVERY_MS: i64 = 60_000;
 
@@ -61,6 +67,15 @@ impl Store {
             .bind(now)
             .execute(&mut *transaction)
             .await?;
+        sqlx::query(
+            "delete from sessions where forge = $1 and account = $2 and id not in \
+             (select id from sessions where forge = $1 and account = $2 order by since_ms desc, id limit $3)",
+        )
+        .bind(forge)
+        .bind(plain(&account.id))
+        .bind(MOST_OF_ONE)
+        .execute(&mut *transaction)
+        .await?;
         let note = Note::new(Kind::Access, json!({"did": "sign-in", "forge": forge})).by_person(forge, &account.login);
         self.note(&mut transaction, &note).await?;
         transaction.commit().await?;
@@ -73,12 +88,14 @@ impl Store {
     /// When the database fails.
     pub async fn session(&self, secret: &str, times: SessionTimes, clock: &dyn Clock) -> Result<Option<Session>, StoreError> {
         let (id, now) = (digest_of(secret), clock.now_ms());
-        let row = sqlx::query("select forge, login, seen_ms from sessions where id = $1 and since_ms > $2 and seen_ms > $3")
-            .bind(&id)
-            .bind(now - times.most_ms)
-            .bind(now - times.idle_ms)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row =
+            sqlx::query("select forge, login, seen_ms from sessions where id = $1 and since_ms > $2 and seen_ms > $3 and since_ms <= $4")
+                .bind(&id)
+                .bind(now - times.most_ms)
+                .bind(now - times.idle_ms)
+                .bind(now.saturating_add(CLOCKS_DIFFER_MS))
+                .fetch_optional(&self.pool)
+                .await?;
         let Some(row) = row else { return Ok(None) };
         if now - row.try_get::<i64, _>("seen_ms")? >= SEEN_EVERY_MS {
             sqlx::query("update sessions set seen_ms = $1 where id = $2").bind(now).bind(&id).execute(&self.pool).await?;

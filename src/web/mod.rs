@@ -5,6 +5,7 @@
 
 mod access;
 mod api;
+mod journals;
 mod operator;
 mod pages;
 mod serve;
@@ -64,15 +65,22 @@ pub type Routes = Router;
 
 /// The routes.
 pub fn routes(door: Door) -> Routes {
-    Router::new()
+    let prefix = door.gate.prefix().to_owned();
+    let routes = Router::new()
         .route("/webhooks/{name}", post(webhook))
         .merge(pages::routes())
         .merge(access::routes(&door))
         .merge(api::routes())
         .merge(routes_without_webhooks(&door))
         .fallback(pages::nothing_here)
-        .layer(middleware::from_fn(pages::dressed))
-        .with_state(door)
+        .layer(middleware::from_fn_with_state(door.clone(), pages::dressed))
+        .with_state(door);
+    also_below(&prefix, routes)
+}
+
+/// The same below the path of `public_url`: the reverse proxy may pass that on or take it away.
+fn also_below(prefix: &str, routes: Routes) -> Routes {
+    if prefix.is_empty() { routes } else { Router::new().nest_service(prefix, routes.clone()).fallback_service(routes) }
 }
 
 /// The routes of a process that only works: health, and the operator's.

@@ -1,6 +1,6 @@
 //! Connections: taken in one after the other, and let go when their peer is slow.
 //!
-//! What must hold: a peer that sends nothing, or a byte now and then, costs one connection for a short time and no more; there are never so many
+//! What must hold: a peer that sends nothing, or a byte now and then, or takes no answer, costs one connection for a short time and no more; there are never so many
 //! connections that the rest of the service finds no open file left; what is being answered when the service stops is answered.
 
 use std::io;
@@ -19,6 +19,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::Routes;
@@ -26,6 +27,9 @@ use super::pages::Stopping;
 
 /// A peer that has not sent the whole head of its request within this time is let go, also where it sent others before.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// A peer that takes nothing of its answer within this time is let go.
+const ANSWER_TIME: Duration = Duration::from_secs(15);
 
 /// So many connections are open at once; others wait until one is free.
 const MOST_CONNECTIONS: usize = 256;
@@ -59,7 +63,9 @@ pub async fn serve(listener: TcpListener, routes: Routes, stop: CancellationToke
             request.extensions_mut().insert(ConnectInfo(peer));
             routes.call(request)
         });
-        let connection = http.serve_connection(TokioIo::new(stream), service);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(ANSWER_TIME));
+        let connection = http.serve_connection(TokioIo::new(Box::pin(stream)), service);
         let served = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = served.await {

@@ -14,26 +14,26 @@ use crate::faces::on_each_forge;
 use crate::house::{House, Service};
 
 /// What the service believes its address to be; the stories bring what is sent there to where it is.
-const PUBLIC: &str = "http://127.0.0.1:1";
-const MINUTE_MS: i64 = 60_000;
+pub const PUBLIC: &str = "http://127.0.0.1:1";
+pub const MINUTE_MS: i64 = 60_000;
 
 const SIGN_IN: &str = "public_url = \"http://127.0.0.1:1\"\n[web]\naccess = \"forge\"\n[[web.sign_in]]\nforge = \"here\"\nclient_id = \"bot\"\n\
                        client_secret = { file = \"oauth\" }\n[web.roles]\noperators = [\"here:ada\"]\nauditors = [\"here:acme/watchers\"]\n";
 
 /// A browser: keeps cookies, and goes where it is told to.
-struct Browser {
-    service: String,
-    cookies: BTreeMap<String, String>,
+pub struct Browser {
+    pub service: String,
+    pub cookies: BTreeMap<String, String>,
     client: reqwest::Client,
 }
 
 impl Browser {
-    fn at(service: &Service) -> Self {
+    pub fn at(service: &Service) -> Self {
         let client = reqwest::Client::builder().redirect(redirect::Policy::none()).no_proxy().build().unwrap();
         Self { service: service.door.replace("/webhooks/here", ""), cookies: BTreeMap::new(), client }
     }
 
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> Response {
+    pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Response {
         let cookies = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ");
         let answer = request.header(COOKIE, cookies).header(ACCEPT, "text/html,*/*").send().await.unwrap();
         for kept in answer.headers().get_all(SET_COOKIE) {
@@ -49,19 +49,19 @@ impl Browser {
         answer
     }
 
-    async fn get(&mut self, path: &str) -> Response {
+    pub async fn get(&mut self, path: &str) -> Response {
         let request = self.client.get(format!("{}{path}", self.service));
         self.send(request).await
     }
 
-    async fn post(&mut self, path: &str, form: &str) -> Response {
+    pub async fn post(&mut self, path: &str, form: &str) -> Response {
         let request = self.client.post(format!("{}{path}", self.service));
         let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
         self.send(request).await
     }
 
     /// The forge's page for a sign-in that begins here.
-    async fn begin(&mut self, back: &str) -> Url {
+    pub async fn begin(&mut self, back: &str) -> Url {
         let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("back", back).finish();
         let answer = self.get(&format!("/sign-in/here?{query}")).await;
         assert_eq!(answer.status(), 303);
@@ -69,20 +69,20 @@ impl Browser {
     }
 
     /// Says on the forge's page who they are; the path that they are sent back to.
-    async fn agree(&self, page: &Url, login: &str) -> String {
+    pub async fn agree(&self, page: &Url, login: &str) -> String {
         let answer = self.client.get(format!("{page}&as={login}")).send().await.unwrap();
         assert_eq!(answer.status(), 302, "{page}");
         place(&answer).strip_prefix(PUBLIC).unwrap().to_owned()
     }
 
-    async fn sign_in(&mut self, login: &str) {
+    pub async fn sign_in(&mut self, login: &str) {
         let page = self.begin("/api/v1/me").await;
         let back = self.agree(&page, login).await;
         let answer = self.get(&back).await;
         assert_eq!((answer.status().as_u16(), place(&answer)), (303, "/api/v1/me".to_owned()));
     }
 
-    async fn json(&mut self, path: &str) -> (u16, Value) {
+    pub async fn json(&mut self, path: &str) -> (u16, Value) {
         let answer = self.get(path).await;
         (answer.status().as_u16(), answer.json().await.unwrap_or_default())
     }
@@ -98,10 +98,15 @@ fn place(answer: &Response) -> String {
     answer.headers()[LOCATION].to_str().unwrap().to_owned()
 }
 
-async fn house(kind: Kind) -> (House, Service) {
-    let house = House::new(kind).await.set(SIGN_IN);
+pub async fn house(kind: Kind) -> (House, Service) {
+    house_at(kind, PUBLIC).await
+}
+
+/// A house whose service is reached at this address.
+pub async fn house_at(kind: Kind, public: &str) -> (House, Service) {
+    let house = House::new(kind).await.set(&SIGN_IN.replace(PUBLIC, public));
     std::fs::write(house.folder.path().join("oauth"), "the application's secret").unwrap();
-    house.forge().add_application("bot", "the application's secret", &format!("{PUBLIC}/sign-in/here/done"));
+    house.forge().add_application("bot", "the application's secret", &format!("{}/sign-in/here/done", public.trim_end_matches('/')));
     for login in ["eve", "otto"] {
         house.forge().add_user(login, false);
     }
@@ -214,10 +219,70 @@ async fn a_sign_in_is_ended_once_by_the_browser_that_began_it() {
     }
     let refusals = told(&house).await.into_iter().filter(|(did, _)| did == "refused").count();
     assert_eq!(refusals, 7);
+    // Nor is the chain filled by who has no ticket, or one that is not theirs; and nobody uses up the tries of others by that.
+    for _ in 0..100 {
+        assert_eq!(refused(other.get("/sign-in/here/done?code=a&state=b").await), (400, false));
+    }
+    let refusals = told(&house).await.into_iter().filter(|(did, _)| did == "refused").count();
+    assert!((8..=40).contains(&refusals), "twenty an hour, of one hour or two: {refusals}");
+    other.sign_in("eve").await;
     // What the database keeps is not what a browser holds.
     let session = rita.cookies["frognano"].clone();
     let kept = std::fs::read(house.folder.path().join("data/frognano.sqlite")).unwrap_or_default();
     assert!(!kept.windows(session.len()).any(|bytes| bytes == session.as_bytes()));
+}
+
+#[tokio::test]
+async fn one_account_fills_neither_the_database_nor_the_hours_of_the_forge() {
+    let (house, service) = house(Kind::Gitea).await;
+    let asked = || house.forge().requests().iter().filter(|asked| asked.path.contains("/collaborators/")).count();
+    let mut first = Browser::at(&service);
+    first.sign_in(project::READER).await;
+    assert_eq!(first.runs().await.len(), 1);
+    let before = asked();
+    let mut last = Browser::at(&service);
+    for _ in 0..25 {
+        last = Browser::at(&service);
+        last.sign_in(project::READER).await;
+        assert_eq!(last.runs().await.len(), 1);
+    }
+    assert_eq!(asked(), before, "the forge's word holds for a short while also for who signs in anew");
+    assert_eq!((first.json("/api/v1/me").await.0, last.json("/api/v1/me").await.0), (401, 200), "the newest sessions hold");
+    // After a minute who signs in anew is asked about anew.
+    house.pass(MINUTE_MS);
+    last.sign_in(project::READER).await;
+    assert_eq!(last.runs().await.len(), 1);
+    assert!(asked() > before);
+    // A clock that was an hour ahead: what was begun then holds for nobody.
+    house.pass(-60 * MINUTE_MS);
+    assert_eq!(last.json("/api/v1/me").await.0, 401);
+}
+
+#[tokio::test]
+async fn who_signs_out_is_told_nothing_more_by_a_page_that_is_still_open() {
+    let (house, service) = house(Kind::Gitea).await;
+    let mut ada = Browser::at(&service);
+    ada.sign_in(project::MAINTAINER).await;
+    // One person does not take the places of all.
+    let mut open = Vec::new();
+    let full = loop {
+        let listening = ada.get("/events").await;
+        if listening.status() != 200 || open.len() > 20 {
+            break listening.status();
+        }
+        open.push(listening);
+    };
+    assert_eq!((full.as_u16(), open.len()), (503, 16));
+    let mut events = open.remove(0);
+    drop(open);
+    assert!(events.chunk().await.unwrap().is_some());
+    let page = ada.get("/").await.text().await.unwrap();
+    let csrf = page.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert_eq!(ada.post("/sign-out", &format!("csrf={csrf}")).await.status(), 303);
+    house.pass(MINUTE_MS);
+    let over = async { while events.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(crate::house::PATIENCE, over).await.expect("the events end");
+    service.end().await;
 }
 
 #[tokio::test]

@@ -3,13 +3,15 @@
 use std::process::{Command, Output};
 
 use frognano_bot::app::TimeIds;
-use frognano_bot::audit::Kind as What;
+use frognano_bot::audit::{Kind as What, Note};
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::{Outcome, SystemClock};
 use frognano_bot::store::{Doer, Scope, Store};
 use serde_json::Value;
+use sqlx::{AnyConnection, Connection as _};
 
 use crate::commands::heard;
+use crate::databases::Database;
 use crate::house::{House, Service};
 
 async fn key(store: &Store, scope: Scope, repositories: Option<&[String]>, holds_ms: Option<i64>) -> String {
@@ -64,7 +66,7 @@ async fn a_key_does_what_its_scope_says_and_sees_what_it_reaches() {
         all
     };
     assert_eq!(statuses("GET", &run).await, [200, 200, 200, 404, 401, 401]);
-    assert_eq!(statuses("GET", "/api/v1/audit").await, [403, 200, 200, 200, 401, 401]);
+    assert_eq!(statuses("GET", "/api/v1/audit").await, [403, 200, 200, 403, 401, 401]);
     assert_eq!(statuses("GET", "/api/v1/queue").await, [200, 200, 200, 403, 401, 401]);
     assert_eq!(statuses("POST", "/api/v1/queue/pause").await, [403, 403, 200, 403, 401, 401]);
     assert_eq!(statuses("POST", &format!("{run}/retry")).await, [403, 403, 409, 404, 401, 401]);
@@ -73,7 +75,14 @@ async fn a_key_does_what_its_scope_says_and_sees_what_it_reaches() {
     // Who sits at the machine needs no key, but a page of another site can't play them.
     assert_eq!(ask(&service, "POST", "/api/v1/queue/resume", None).await.0, 403);
     assert_eq!(ask_with(&service, "POST", "/api/v1/queue/resume", None, &[("x-frognano-request", "1")]).await.0, 200);
-    for (name, value) in [("host", "evil.example"), ("x-forwarded-for", "127.0.0.1")] {
+    for (name, value) in [
+        ("host", "evil.example"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-proto", "https"),
+        ("via", "1.1 proxy"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
         assert_eq!(ask_with(&service, "GET", "/api/v1/runs", None, &[(name, value)]).await.0, 403, "{name}");
     }
     // What can't be meant is said, in JSON, and nothing breaks.
@@ -158,6 +167,36 @@ async fn the_command_line_lists_shows_follows_retries_and_cancels_over_the_api()
 }
 
 #[tokio::test]
+async fn who_follows_a_run_misses_no_line_that_another_process_commits_late() {
+    let Some(database) = Database::postgres() else { return };
+    let store = database.open().await;
+    let say = async |word: &str| store.witness(&Note::new(What::Stage, serde_json::json!({"stage": word})).of_run("r")).await.unwrap();
+    let followed = async |after: i64| {
+        let lines = store.log_of_run("r", after, 100).await.unwrap();
+        (
+            lines.iter().map(|line| line.event.facts["stage"].as_str().unwrap().to_owned()).collect::<Vec<_>>(),
+            lines.last().map_or(after, |line| line.nth),
+        )
+    };
+    say("first").await;
+    let mut connection = AnyConnection::connect(&database.url).await.unwrap();
+    let mut slow = connection.begin().await.unwrap();
+    sqlx::query("insert into audit_events (run, event) select run, replace(event, 'first', 'late') from audit_events")
+        .execute(&mut *slow)
+        .await
+        .unwrap();
+    say("second").await;
+    let (lines, next) = followed(0).await;
+    assert_eq!(lines, ["first", "second"]);
+    slow.commit().await.unwrap();
+    say("third").await;
+    let (lines, next) = followed(next).await;
+    assert_eq!(lines, ["late", "third"]);
+    assert_eq!(followed(next).await.0, Vec::<String>::new());
+    store.close().await;
+}
+
+#[tokio::test]
 async fn keys_are_made_listed_and_ended_on_the_command_line() {
     let house = House::new(Kind::Gitea).await;
     let service = house.service().await;
@@ -179,7 +218,9 @@ async fn keys_are_made_listed_and_ended_on_the_command_line() {
     assert!(token(&["revoke", &id]).status.success());
     assert_eq!(ask(&service, "GET", "/api/v1/me", Some(&key)).await.0, 401);
     assert_eq!(token(&["revoke", &id]).status.code(), Some(2));
-    assert_eq!(token(&["new", "--name", "ci", "--scope", "read", "--repo", "here:no/such"]).status.code(), Some(2));
+    for (scope, repository) in [("read", "here:no/such"), ("audit", &format!("here:{}", project::PATH))] {
+        assert_eq!(token(&["new", "--name", "ci", "--scope", scope, "--repo", repository]).status.code(), Some(2), "{scope} {repository}");
+    }
 }
 
 /// Every address of the description, asked many things that nobody thought of; runs where FROGNANO_TEST_SCHEMATHESIS is a virtualenv with it.

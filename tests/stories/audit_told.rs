@@ -6,11 +6,12 @@ use std::process::{Command, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use frognano_bot::app;
-use frognano_bot::audit::{Envelope, Export, PublicKey, Statement};
+use frognano_bot::audit::{Envelope, Export, Kind as What, Note, PublicKey, Record, SigningKey, Statement};
 use frognano_bot::config::Config;
 use frognano_bot::demo::{Kind, project};
 use frognano_bot::domain::Outcome;
 
+use crate::databases::Database;
 use crate::house::{House, Service, TOKEN};
 
 /// What the program says to these arguments, and its status.
@@ -88,6 +89,63 @@ async fn the_statement_beside_the_commit_ties_it_to_its_run_and_the_export_makes
     std::fs::write(&exported, &export.to_bytes().unwrap()[1..]).unwrap();
     assert_eq!(program(&["replay", &exported, "--repo", &git_dir]).0, 1);
     service.end().await;
+}
+
+#[tokio::test]
+async fn a_file_that_a_stranger_signed_controls_no_terminal_and_names_no_folder() {
+    let hostile = "../\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}x";
+    let database = Database::sqlite();
+    let store = database.open().await;
+    let policy = serde_json::json!({"base": "ab".repeat(20), hostile: hostile});
+    for (kind, facts) in [(What::Policy, policy), (What::RunEnded, serde_json::json!({"outcome": hostile}))] {
+        store.witness(&Note::new(kind, facts).of_run(hostile)).await.unwrap();
+    }
+    let key = SigningKey::read(&SigningKey::generate().unwrap()).unwrap();
+    let mut export = store.export(hostile, &key).await.unwrap().unwrap();
+    // What goes on elsewhere later makes it neither another file nor a longer one.
+    store.witness(&Note::new(What::Configuration, serde_json::json!({}))).await.unwrap();
+    assert!(store.export(hostile, &key).await.unwrap().unwrap().to_bytes().unwrap() == export.to_bytes().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json").display().to_string();
+    std::fs::write(&file, export.to_bytes().unwrap()).unwrap();
+    let holds = program(&["audit", "verify", &file]);
+    assert!(holds.0 == 0 && holds.1.contains("owned"), "{holds:?}");
+    let (status, json) = program(&["audit", "verify", &file, "--json"]);
+    let json = serde_json::from_str::<serde_json::Value>(&json).unwrap();
+    assert_eq!((status, json["held"]["run"].as_str()), (0, Some(hostile)), "for a machine it is what it was");
+    let repeated = program(&["replay", &file, "--repo", "."]);
+    assert!(repeated.0 == 2 && repeated.1.contains("the name of its run"), "{repeated:?}");
+    hostile.clone_into(&mut export.format);
+    std::fs::write(&file, export.to_bytes().unwrap()).unwrap();
+    let other = program(&["audit", "verify", &file]);
+    export.records.insert(hostile.to_owned(), Record::of(hostile, b"x"));
+    "frognano-export/1".clone_into(&mut export.format);
+    std::fs::write(&file, export.to_bytes().unwrap()).unwrap();
+    let broken = program(&["audit", "verify", &file]);
+    assert_eq!((other.0, broken.0), (1, 1), "{other:?} {broken:?}");
+    for (_, said) in [holds, repeated, other, broken] {
+        assert!(!said.contains(|letter: char| (letter.is_control() && letter != '\n') || letter == '\u{202e}'), "{said:?}");
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn an_export_is_written_for_its_owner_alone_and_through_no_link() {
+    let house = House::new(Kind::Gitea).await;
+    let config = house.write_config();
+    std::fs::create_dir_all(house.folder.path().join("data")).unwrap();
+    let store = app::open_store(&Config::load(&config).unwrap()).await.unwrap();
+    store.witness(&Note::new(What::RunEnded, serde_json::json!({"outcome": "refused"})).of_run("r1")).await.unwrap();
+    store.close().await;
+    let [out, link, other] = ["run.json", "link.json", "other"].map(|name| house.folder.path().join(name));
+    std::fs::write(&other, "of somebody").unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let export =
+        |out: &Path| program(&["audit", "export", "--config", config.to_str().unwrap(), "--run", "r1", "--out", out.to_str().unwrap()]);
+    assert_eq!((export(&out).0, export(&out).0, export(&link).0), (0, 0, 1));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&out).unwrap().permissions());
+    assert_eq!((mode & 0o777, std::fs::read_to_string(&other).unwrap().as_str()), (0o600, "of somebody"));
+    assert_eq!(program(&["audit", "verify", out.to_str().unwrap()]).0, 0);
 }
 
 /// The run tells a token of the forge, a token of known shape and a word of the configuration wherever it can.

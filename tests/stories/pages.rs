@@ -1,5 +1,6 @@
 //! The pages: what they show and to whom, what they do, and that no text of anybody acts in them.
 
+mod below;
 mod browser;
 mod lists;
 mod world;
@@ -132,6 +133,8 @@ async fn bad_input_is_refused_with_words_and_nothing_is_shown_to_who_is_not_here
         ("/audit?before=x", 400, "is no number"),
         ("/audit?before=-9223372036854775808", 200, ""),
         ("/runs/x/export", 404, "nothing of a run"),
+        ("/runs/%00/export", 404, "nothing of a run"),
+        ("/audit?run=%00", 200, ""),
     ] {
         let json = site.get(path).await;
         assert_eq!(json.status, status, "{path}: {}", json.body);
@@ -152,6 +155,19 @@ async fn bad_input_is_refused_with_words_and_nothing_is_shown_to_who_is_not_here
             let answer = raw(&service.door, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}Connection: close\r\n\r\n")).await;
             assert!(answer.starts_with("HTTP/1.1 403"), "{host} {path}: {answer}");
         }
+    }
+    // What many proxies ask for everybody, without a word of whom it is for.
+    let answer = raw(&service.door, "GET /runs HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
+    let mut followed = site.ask("GET", "/runs", &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], "").await;
+    assert_eq!(followed.status, 200, "a link from elsewhere may be followed");
+    assert_eq!(followed.headers.remove("cross-origin-resource-policy").unwrap(), "same-origin");
+    for of in ["text/plain", "multipart/form-data; boundary=x", "application/json"] {
+        let request = format!(
+            "POST /health HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {of}\r\nContent-Length: 6\r\nConnection: close\r\n\r\ncsrf=x"
+        );
+        let answer = raw(&service.door, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 415"), "{of}: {answer}");
     }
     service.end().await;
 }

@@ -31,6 +31,20 @@ async fn dripping(address: &str, begun: &str) -> (String, Duration) {
     panic!("{begun:?} was held for {:?}; it was answered {:?}", began.elapsed(), String::from_utf8_lossy(&answer));
 }
 
+/// Asks and asks and reads no answer; how long the door held on when no more could be asked.
+async fn deaf(address: &str) -> Duration {
+    let mut peer = TcpStream::connect(address).await.unwrap();
+    let asks = "GET /api/openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+    let mut stuck = None;
+    loop {
+        match tokio::time::timeout(Duration::from_secs(1), peer.write_all(asks.as_bytes())).await {
+            Ok(Ok(())) => stuck = None,
+            Ok(Err(_)) => return stuck.map_or(Duration::ZERO, |since: Instant| since.elapsed()),
+            Err(_) => assert!(stuck.get_or_insert_with(Instant::now).elapsed() < 2 * LONGEST, "who reads no answer is held"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn peers_that_send_a_byte_now_and_then_are_let_go_and_nobody_waits_for_them() {
     let house = House::new(Kind::Gitea).await.set("operator_token = { file = \"webhook-secret\" }");
@@ -55,7 +69,8 @@ async fn peers_that_send_a_byte_now_and_then_are_let_go_and_nobody_waits_for_the
         assert!(began.elapsed() < Duration::from_secs(2), "a delivery waited for {:?}", began.elapsed());
     };
     let held = futures_util::future::join_all(ways.map(|(begun, _)| dripping(&address, begun)));
-    let (held, ()) = tokio::join!(held, others);
+    let (held, deaf, ()) = tokio::join!(held, deaf(&address), others);
+    assert!(deaf < LONGEST, "{deaf:?}");
     for ((begun, answer), (answered, time)) in ways.into_iter().zip(held) {
         assert!(time < LONGEST && answered.contains(answer), "{begun:?}: {time:?}, {answered:?}");
     }

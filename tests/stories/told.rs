@@ -42,7 +42,14 @@ async fn the_page_of_the_run_is_linked_to_where_there_is_one() {
 
 #[tokio::test]
 async fn an_address_that_no_path_can_follow_is_refused() {
-    for wrong in ["https://runs.example.com/?a=b", "https://runs.example.com/#a", "mailto:a@example.com", "runs.example.com"] {
+    for wrong in [
+        "https://runs.example.com/?a=b",
+        "https://runs.example.com/#a",
+        "mailto:a@example.com",
+        "runs.example.com",
+        "https://runs.example.com/a//b",
+        "https://runs.example.com/api/bot",
+    ] {
         let house = House::new(Kind::Gitea).await.set(&format!("public_url = {wrong:?}"));
         let path = house.write_config();
         let said = frognano_bot::config::Config::load(&path).err().unwrap_or_default().join("\n");

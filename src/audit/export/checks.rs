@@ -10,6 +10,9 @@ use crate::audit::{Broken, Checked, Checkpoint, Digest, Envelope, Kind, PublicKe
 impl Export {
     pub(super) fn rows_hold(&self) -> Result<Checked, Broken> {
         let Some(first) = self.rows.first() else { return Err(Broken::at(0, "there is no row")) };
+        if first.link.number < 1 {
+            return Err(Broken::at(0, format!("its first row has the number {}; rows are counted from 1", first.link.number)));
+        }
         let mut checked = Checked { number: first.link.number - 1, hash: self.before };
         let mut of_run = 0;
         for Exported { link, hash, event } in &self.rows {
@@ -168,9 +171,10 @@ impl Export {
         let mut before: BTreeMap<&str, (i64, u64)> = BTreeMap::new();
         for (row, event) in self.events() {
             if let Some((at_ms, ticks_ms)) = before.insert(&event.process, (event.at_ms, event.ticks_ms)) {
-                let (passed, ticked) = (event.at_ms - at_ms, i64::try_from(event.ticks_ms.saturating_sub(ticks_ms)).unwrap_or(i64::MAX));
-                if ticked - passed > 2_000 {
-                    notes.push(format!("row {row}: the clock on the wall was set back by {} s", (ticked - passed) / 1000));
+                let passed = event.at_ms.saturating_sub(at_ms);
+                let back = i64::try_from(event.ticks_ms.saturating_sub(ticks_ms)).unwrap_or(i64::MAX).saturating_sub(passed);
+                if back > 2_000 {
+                    notes.push(format!("row {row}: the clock on the wall was set back by {} s", back / 1000));
                 }
             }
         }

@@ -8,21 +8,25 @@ use sqlx::Row as _;
 
 use super::{link, unwritable};
 use crate::audit::{Checked, Digest, Envelope, Event, Export, Exported, Person, Record, SigningKey};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, plain};
 
 impl Store {
-    /// The file of a run: everything from its first row to the end of the chain, which is sealed and signed first. None when no row is of the run.
+    /// The file of a run: everything from its first row to the first signed end behind its last one; where there is none yet, the end of the chain is
+    /// signed. None when no row is of the run.
     ///
     /// # Errors
     /// When the database fails, or a row of it can't be read.
     pub async fn export(&self, run: &str, key: &SigningKey) -> Result<Option<Export>, StoreError> {
-        let Some(signed) = self.sign_the_end(key).await? else { return Ok(None) };
-        let first: Option<i64> = sqlx::query("select min(number) as first from audit_chain where run = $1")
+        self.seal().await?;
+        let run = &*plain(run);
+        let of_run = sqlx::query("select min(number) as first, max(number) as last from audit_chain where run = $1")
             .bind(run)
             .fetch_one(&self.pool)
-            .await?
-            .try_get("first")?;
-        let Some(first) = first else { return Ok(None) };
+            .await?;
+        let (Some(first), Some(last)) = (of_run.try_get::<Option<i64>, _>("first")?, of_run.try_get::<Option<i64>, _>("last")?) else {
+            return Ok(None);
+        };
+        let Some(signed) = self.signed_behind(last, key).await? else { return Ok(None) };
         let last = self.signed_row(&signed, key)?;
         let before = self.hash_of(first - 1).await?;
         let mut export = Export::new(run, before, self.rows_of(run, first, last).await?, signed, key.public());
@@ -33,6 +37,19 @@ impl Store {
         }
         export.people = self.people(export.pseudonyms()).await?;
         Ok(Some(export))
+    }
+
+    /// The first signed end at this row or behind it.
+    async fn signed_behind(&self, number: i64, key: &SigningKey) -> Result<Option<Envelope>, StoreError> {
+        let row = sqlx::query("select envelope from audit_checkpoints where keyid = $1 and number >= $2 order by number limit 1")
+            .bind(key.public().id())
+            .bind(number)
+            .fetch_optional(&self.pool)
+            .await?;
+        match row {
+            Some(row) => super::envelope(&row).map(Some),
+            None => self.sign_the_end(key).await,
+        }
     }
 
     fn signed_row(&self, signed: &Envelope, key: &SigningKey) -> Result<i64, StoreError> {

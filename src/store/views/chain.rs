@@ -53,7 +53,7 @@ impl Store {
             )
             .bind(end)
             .bind(i64::from(filter.run.is_some()))
-            .bind(filter.run.as_deref().unwrap_or_default())
+            .bind(crate::store::plain(filter.run.as_deref().unwrap_or_default()))
             .bind(PIECE)
             .fetch_all(&self.pool)
             .await?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::Row as _;
 
+use super::sql::Sql;
 use super::{COLUMNS, RunRow, run_row};
 use crate::store::{Paused, Store, StoreError};
 
@@ -50,6 +51,16 @@ impl Now {
 }
 
 impl Store {
+    /// The runs of these repositories that ended last, at most so many: not those that are left of the last ones of all.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn ended_within(&self, repositories: &[String], limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let mut sql = Sql::new(&format!("select {COLUMNS} from jobs where state = 'done'"));
+        sql.and_within(Some(repositories)).push(" order by done_ms desc, id desc limit ").bind(i64::try_from(limit).unwrap_or(i64::MAX));
+        sql.query().fetch_all(&self.pool).await?.iter().map(run_row).collect()
+    }
+
     /// What goes on at this moment. The four questions are not asked in one transaction: a job that moves meanwhile may be in two lists or in none.
     ///
     /// # Errors

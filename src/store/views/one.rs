@@ -50,6 +50,8 @@ pub struct ChainRow {
     pub number: i64,
     /// The run that it belongs to.
     pub run: Option<String>,
+    /// Its number within the run.
+    pub nth: Option<i64>,
     /// The event.
     pub event: Event,
     /// The person behind the event's pseudonym, `forge:login`; none where there is none, or they were forgotten.
@@ -164,9 +166,9 @@ impl Store {
                 },
                 _ => None,
             };
-            let (number, run) = (link.number, link.run.clone());
+            let (number, run, nth) = (link.number, link.run.clone(), link.nth);
             let holds = Digest::of(text.as_bytes()) == link.event && link.seal().is_ok_and(|sealed| sealed.hash == hash);
-            all.push(ChainRow { number, run, event, person, holds });
+            all.push(ChainRow { number, run, nth, event, person, holds });
         }
         Ok(all)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ipnet::IpNet;
 use serde_json::json;
@@ -14,7 +14,7 @@ use sha2::Sha256;
 use url::Url;
 
 use super::cookies::SESSION;
-use super::limit::Limit;
+use super::limit::{Limit, REFUSALS, SIGN_INS};
 use super::rights::Rights;
 use super::{By, Door, Refused, Role, Sees, Viewer};
 use crate::audit::{Kind, Note};
@@ -62,15 +62,20 @@ pub struct Proxied {
 pub struct Gate {
     pub(super) access: Arc<Access>,
     pub(super) rights: Arc<Rights>,
-    pub(super) limit: Arc<Limit>,
+    pub(super) sign_ins: Arc<Limit>,
+    pub(super) refusals: Arc<Limit>,
     secret: Arc<str>,
+    prefix: Arc<str>,
 }
 
 impl Gate {
-    /// `secret` is what our forms and our other cookies are known by ([`crate::store::Store::web_secret`]).
+    /// `secret` is what our forms and our other cookies are known by ([`crate::store::Store::web_secret`]); `prefix` is the path below which people
+    /// reach us, without a slash at its end, empty for none.
     #[must_use]
-    pub fn new(access: Access, rights: Rights, secret: &str) -> Self {
-        Self { access: Arc::new(access), rights: Arc::new(rights), limit: Arc::default(), secret: secret.into() }
+    pub fn new(access: Access, rights: Rights, secret: &str, prefix: &str) -> Self {
+        let (secret, prefix) = (secret.into(), prefix.into());
+        let (sign_ins, refusals) = (Arc::new(Limit::of(SIGN_INS)), Arc::new(Limit::of(REFUSALS)));
+        Self { access: Arc::new(access), rights: Arc::new(rights), sign_ins, refusals, secret, prefix }
     }
 
     /// A sign under a text that only we can make, for one use of it.
@@ -79,12 +84,14 @@ impl Gate {
         mac.map(|mac| hex::encode(mac.chain_update(of).chain_update([0]).chain_update(text).finalize().into_bytes())).unwrap_or_default()
     }
 
-    /// Where people reach us, as far as it is a path before ours.
-    pub(super) fn prefix(&self) -> &str {
-        match &*self.access {
-            Access::Forge(door) => door.public_url.path().trim_end_matches('/'),
-            Access::Loopback | Access::Proxy(_) => "",
-        }
+    /// What stands before the paths of all our addresses, as people reach them; empty where nothing does.
+    pub(in crate::web) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Who looks, with what they came with before; none when they may not any more.
+    pub(in crate::web) async fn still(&self, parts: &Parts, door: &Door) -> Option<Viewer> {
+        self.viewer(parts, door).await.ok()
     }
 
     pub(super) async fn viewer(&self, parts: &Parts, door: &Door) -> Result<Viewer, Refused> {
@@ -121,7 +128,7 @@ impl Gate {
         let peer = peer(parts);
         let says = parts.headers.get_all(&proxied.header).iter().collect::<Vec<_>>();
         if !peer.is_some_and(|peer| proxied.trusted.iter().any(|net| net.contains(&peer))) {
-            if !says.is_empty() && self.limit.takes(peer, door.clock.now_ms()) {
+            if !says.is_empty() && self.refusals.takes(peer, door.clock.now_ms()) {
                 tracing::warn!(?peer, header = proxied.header, "somebody else than the proxy says who they are");
                 let note = Note::new(Kind::Access, json!({"did": "refused", "why": "the proxy's header came from elsewhere"}));
                 door.store.witness(&note).await.map_err(down)?;
@@ -172,10 +179,21 @@ pub(super) fn peer(parts: &Parts) -> Option<IpAddr> {
     parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip().to_canonical())
 }
 
-/// The peer is this machine, and was asked under a name of this machine: a page of somebody else whose name was bent to point here is not.
+/// The peer is this machine, and was asked under a name of this machine: a page of somebody else whose name was bent to point here is not, nor is a page
+/// of somebody else that a browser of this machine shows. What comes through a proxy on this machine is not from here, as far as it can be told: by the
+/// headers that proxies add, and by the version of HTTP that no browser speaks.
 fn comes_from_here(parts: &Parts) -> bool {
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host });
-    let forwarded = ["x-forwarded-for", "forwarded", "x-real-ip"].iter().any(|name| parts.headers.contains_key(*name));
-    peer(parts).is_some_and(|peer| peer.is_loopback()) && !forwarded && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    let is_of_a_proxy =
+        |name: &HeaderName| matches!(name.as_str(), "forwarded" | "via" | "x-real-ip") || name.as_str().starts_with("x-forwarded-");
+    let through_a_proxy = parts.headers.keys().any(is_of_a_proxy) || parts.version < Version::HTTP_11;
+    let is_here = peer(parts).is_some_and(|peer| peer.is_loopback()) && matches!(name, "127.0.0.1" | "localhost" | "[::1]");
+    is_here && !through_a_proxy && !is_asked_by_another_page(&parts.headers)
+}
+
+/// A page of another site or port asks, as browsers say; a link that somebody follows is no such question.
+fn is_asked_by_another_page(headers: &HeaderMap) -> bool {
+    let says = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    matches!(says("sec-fetch-site"), Some("cross-site" | "same-site")) && says("sec-fetch-mode") != Some("navigate")
 }

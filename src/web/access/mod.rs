@@ -142,14 +142,21 @@ impl FromRequestParts<Door> for Operator {
     }
 }
 
-/// A viewer who may do what auditors do.
+/// A viewer who may do what auditors do. The chain, its exports and the health are of all repositories alike: who sees some of them alone is none.
 pub struct Auditor(pub Viewer);
 
 impl FromRequestParts<Door> for Auditor {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Self::Rejection> {
-        at_least(Role::Auditor, "this takes the role of an auditor", parts, door).await.map(Self)
+        let viewer = at_least(Role::Auditor, "this takes the role of an auditor", parts, door).await?;
+        match viewer.sees {
+            Sees::All => Ok(Self(viewer)),
+            Sees::Only(_) => {
+                let words = "this is of all repositories, and shown to who sees all of them";
+                Err(refused(parts, &door.gate, Refused::new(StatusCode::FORBIDDEN, words)))
+            }
+        }
     }
 }
 

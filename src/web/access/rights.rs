@@ -45,11 +45,25 @@ pub(super) struct May {
     pub(super) sees: Sees,
 }
 
+/// What the forge said, when, and for how long that holds.
+struct Known {
+    may: May,
+    at_ms: i64,
+    holds_ms: i64,
+}
+
+impl Known {
+    /// A clock that was set back makes nothing hold for longer.
+    fn holds(&self, now_ms: i64) -> bool {
+        (0..self.holds_ms).contains(&now_ms.saturating_sub(self.at_ms))
+    }
+}
+
 /// Asks forges, and remembers their word for some minutes.
 pub struct Rights {
     forges: HashMap<String, Arc<dyn Forge>>,
     roles: Roles,
-    known: Mutex<HashMap<(String, String), (May, i64)>>,
+    known: Mutex<HashMap<(String, String), Known>>,
     asking: Semaphore,
 }
 
@@ -85,26 +99,29 @@ impl Rights {
         Ok(may)
     }
 
-    /// Forgets what is remembered of a person: they sign in anew.
-    pub(super) fn forget(&self, forge: &str, login: &str) {
+    /// Forgets what is remembered of a person, who signs in anew; but not what was just asked, so that nobody makes the service ask without end.
+    pub(super) fn forget(&self, forge: &str, login: &str, now_ms: i64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(&(forge.to_owned(), login.to_lowercase()));
+        let who = (forge.to_owned(), login.to_lowercase());
+        if known.get(&who).is_some_and(|known| !(0..HOLDS_BRIEFLY_MS).contains(&now_ms.saturating_sub(known.at_ms))) {
+            known.remove(&who);
+        }
     }
 
     fn remembered(&self, key: &(String, String), now_ms: i64) -> Option<May> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|(_, until)| *until > now_ms).map(|(may, _)| may.clone())
+        known.get(key).filter(|known| known.holds(now_ms)).map(|known| known.may.clone())
     }
 
     fn remember(&self, key: (String, String), may: &May, now_ms: i64, holds_ms: i64) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_PEOPLE {
-            known.retain(|_, (_, until)| *until > now_ms);
+            known.retain(|_, known| known.holds(now_ms));
         }
         if known.len() >= MOST_PEOPLE {
             known.clear();
         }
-        known.insert(key, (may.clone(), now_ms + holds_ms));
+        known.insert(key, Known { may: may.clone(), at_ms: now_ms, holds_ms });
     }
 
     /// What the forge says, and whether it said everything.

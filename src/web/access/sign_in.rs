@@ -1,7 +1,7 @@
 //! Signing in with a forge, and out again.
 //!
 //! What must hold: only the browser that began a sign-in ends it, once and within minutes; the session is new each time; nobody is sent to a place
-//! that is not ours; a sign-in, a sign-out and a refusal stand in the audit chain, but no word of a stranger and nothing that the limit does not count.
+//! that is not ours; a sign-in, a sign-out and a refusal stand in the audit chain, but no word of a stranger, and no more refusals than the limit takes.
 
 use askama::Template;
 use axum::Router;
@@ -25,11 +25,13 @@ use super::{Door, Refused, Viewer};
 use crate::audit::{Kind, Note};
 use crate::forge::ForgeError;
 use crate::store::new_secret;
+use crate::web::read;
 
 /// A sign-in that takes longer is begun anew.
 const TICKET_SECONDS: i64 = 600;
 const LONGEST_BACK: usize = 1000;
 const LONGEST_CODE: usize = 2000;
+const LONGEST_FORM: usize = 64 * 1024;
 
 const BEGIN_ANEW: Refused =
     Refused::new(StatusCode::BAD_REQUEST, "this sign-in was not begun in this browser, or too long ago: begin it anew");
@@ -98,20 +100,18 @@ async fn choose(State(door): State<Door>, Query(Back { back }): Query<Back>) -> 
     html(StatusCode::OK, Ways { prefix, ways: front.ways.keys().map(way).collect() }.render())
 }
 
+/// Costs nothing that anybody would miss: it is not counted, so that nobody uses up the tries of who comes back from the forge.
 async fn begin(State(door): State<Door>, Path(forge): Path<String>, Query(Back { back }): Query<Back>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match begun(&door, &parts, &forge, &back) {
+    match begun(&door, &forge, &back) {
         Ok(response) => response,
         Err(why) => refused(&parts, &door.gate, why),
     }
 }
 
-fn begun(door: &Door, parts: &Parts, forge: &str, back: &str) -> Result<Response, Refused> {
+fn begun(door: &Door, forge: &str, back: &str) -> Result<Response, Refused> {
     let front = front(&door.gate)?;
     let way = front.ways.get(forge).ok_or(NO_SUCH_WAY)?;
-    if !door.gate.limit.takes(peer(parts), door.clock.now_ms()) {
-        return Err(TOO_OFTEN);
-    }
     let (state, verifier) = (new_secret().map_err(down)?, new_secret().map_err(down)?);
     let page = way.page(&state, &verifier, &redirect(front, forge)?);
     let ticket = Ticket { forge: forge.to_owned(), state, verifier, back: ours(back).to_owned(), at_ms: door.clock.now_ms() };
@@ -123,9 +123,9 @@ async fn done(State(door): State<Door>, Path(forge): Path<String>, Query(came): 
     let response = match ended(&door, &parts, &forge, came).await {
         Ok(response) => response,
         Err(why) => {
-            tracing::warn!(?forge, why = why.words, "a sign-in was refused");
             let is_a_way = front(&door.gate).is_ok_and(|front| front.ways.contains_key(&forge));
-            if is_a_way && why.status != StatusCode::TOO_MANY_REQUESTS {
+            if is_a_way && door.gate.refusals.takes(peer(&parts), door.clock.now_ms()) {
+                tracing::warn!(forge, why = why.words, "a sign-in was refused");
                 let note = Note::new(Kind::Access, json!({"did": "refused", "forge": forge, "why": why.words}));
                 if let Err(error) = door.store.witness(&note).await {
                     return refused(&parts, &door.gate, down(error));
@@ -144,9 +144,6 @@ async fn ended(door: &Door, parts: &Parts, forge: &str, came: Came) -> Result<Re
     let front = front(&door.gate)?;
     let way = front.ways.get(forge).ok_or(NO_SUCH_WAY)?;
     let now = door.clock.now_ms();
-    if !door.gate.limit.takes(peer(parts), now) {
-        return Err(TOO_OFTEN);
-    }
     let ticket = TICKET.read(&parts.headers, &front.public_url).and_then(|ticket| opened(&door.gate, &ticket)).ok_or(BEGIN_ANEW)?;
     let is_in_time = (0..=TICKET_SECONDS * 1000).contains(&(now - ticket.at_ms));
     let state = came.state.unwrap_or_default();
@@ -157,6 +154,9 @@ async fn ended(door: &Door, parts: &Parts, forge: &str, came: Came) -> Result<Re
         return Err(Refused::new(StatusCode::FORBIDDEN, "the forge did not sign you in; if you said no there, that is all"));
     }
     let code = came.code.filter(|code| !code.is_empty() && code.len() <= LONGEST_CODE).ok_or(BEGIN_ANEW)?;
+    if !door.gate.sign_ins.takes(peer(parts), now) {
+        return Err(TOO_OFTEN);
+    }
     let account = way.account(&code, &ticket.verifier, &redirect(front, forge)?).await.map_err(|error| {
         tracing::warn!(forge, %error, "a sign-in failed");
         match error {
@@ -168,7 +168,7 @@ async fn ended(door: &Door, parts: &Parts, forge: &str, came: Came) -> Result<Re
     })?;
     let before = SESSION.read(&parts.headers, &front.public_url);
     let session = door.store.begin_session(forge, &account, before.as_deref(), front.times, door.clock.as_ref()).await.map_err(down)?;
-    door.gate.rights.forget(forge, &account.login);
+    door.gate.rights.forget(forge, &account.login, now);
     tracing::info!(forge, login = account.login, "somebody signed in");
     let response = go(&format!("{}{}", door.gate.prefix(), ours(&ticket.back)));
     Ok(with_cookie(response, &SESSION, &session, front.times.most_ms / 1000, &front.public_url))
@@ -176,7 +176,10 @@ async fn ended(door: &Door, parts: &Parts, forge: &str, came: Came) -> Result<Re
 
 async fn sign_out(State(door): State<Door>, viewer: Viewer, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let form = axum::body::to_bytes(body, 64 * 1024).await.unwrap_or_default();
+    let form = match read(&parts.headers, body, LONGEST_FORM).await {
+        Ok(form) => form,
+        Err(refusal) => return refusal,
+    };
     match signed_out(&door, &viewer, &parts, &form).await {
         Ok(response) => response,
         Err(why) => refused(&parts, &door.gate, why),

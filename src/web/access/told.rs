@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 
 use super::gate::{Access, Gate};
@@ -67,6 +67,7 @@ fn guarded(mut response: Response) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

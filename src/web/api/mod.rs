@@ -62,8 +62,11 @@ async fn guarded(mut response: Response) -> Response {
     response
 }
 
-async fn describe() -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], DESCRIPTION).into_response()
+async fn describe(State(door): State<Door>) -> Response {
+    let prefix = door.gate.prefix();
+    let here = format!("\"url\": \"{}\"", if prefix.is_empty() { "/" } else { prefix });
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], DESCRIPTION.replacen("\"url\": \"/\"", &here, 1))
+        .into_response()
 }
 
 async fn me(viewer: Viewer) -> Response {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::asked::{Asked, Followed, Listed, Run, cursor, wrong};
 use super::{down, no_run, shape};
 use crate::store::RunDetail;
+use crate::web::journals::journals;
 use crate::web::{Door, Viewer};
 
 pub(super) async fn list(State(door): State<Door>, viewer: Viewer, Asked(asked): Asked<Listed>) -> Response {
@@ -45,7 +46,7 @@ pub(super) async fn steps(State(door): State<Door>, viewer: Viewer, Run(run): Ru
     };
     let name = run.row.name();
     let attempts = match recorded(&door, name).await {
-        Ok(attempts) if attempts.is_empty() => kept(&door, name, run.checkpoint.tried.len()).await,
+        Ok(attempts) if attempts.is_empty() => going_on(&door, name, run.checkpoint.tried.len()).await,
         attempts => attempts,
     };
     match attempts {
@@ -64,24 +65,14 @@ async fn recorded(door: &Door, run: &str) -> Result<Vec<Value>, crate::store::St
     Ok(attempts.into_iter().map(|(number, steps)| json!({"attempt": number, "steps": steps})).collect())
 }
 
-/// What goes on is in the run's folder on this disk, or where several machines share the database in there.
-async fn kept(door: &Door, run: &str, tried: usize) -> Result<Vec<Value>, crate::store::StoreError> {
-    let mut attempts = Vec::new();
-    let folder = door.pages.runs.join(run);
-    for number in 1..=tried + 1 {
-        let place = if number == 1 { String::new() } else { format!("attempt-{number}/") };
-        let journal = match tokio::fs::read(folder.join(&place).join("kept/journal.jsonl")).await {
-            Ok(journal) => journal,
-            Err(_) if door.store.is_shared() => door.store.kept_journal(run, &place).await?,
-            Err(_) => Vec::new(),
-        };
+async fn going_on(door: &Door, run: &str, tried: usize) -> Result<Vec<Value>, crate::store::StoreError> {
+    let steps_of = |journal: &[u8]| {
         let lines = journal.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice::<Value>(line).ok());
-        let steps = lines.filter_map(|mut line| Some(line.get_mut("step")?.get_mut("step")?.take())).collect::<Vec<_>>();
-        if !steps.is_empty() {
-            attempts.push(json!({"attempt": number, "steps": steps}));
-        }
-    }
-    Ok(attempts)
+        lines.filter_map(|mut line| Some(line.get_mut("step")?.get_mut("step")?.take())).collect::<Vec<_>>()
+    };
+    let attempts = journals(door, run, tried).await?;
+    let attempts = attempts.iter().map(|(number, journal)| (number, steps_of(journal))).filter(|(_, steps)| !steps.is_empty());
+    Ok(attempts.map(|(number, steps)| json!({"attempt": number, "steps": steps})).collect())
 }
 
 pub(super) async fn log(State(door): State<Door>, viewer: Viewer, Run(run): Run, Asked(asked): Asked<Followed>) -> Response {
@@ -96,7 +87,7 @@ pub(super) async fn log(State(door): State<Door>, viewer: Viewer, Run(run): Run,
     };
     match door.store.log_of_run(run.row.name(), after, limit).await {
         Ok(lines) => {
-            let next = lines.last().map_or(after, |line| line.arrival);
+            let next = lines.last().map_or(after, |line| line.nth);
             let is_whole = i64::try_from(lines.len()).is_ok_and(|read| read < limit);
             let ended = run.row.state == "done" && is_whole;
             let lines = lines.iter().map(shape::line).collect::<Vec<_>>();

@@ -39,7 +39,7 @@ pub(super) fn detail(detail: &RunDetail) -> Value {
 
 pub(super) fn line(line: &LogLine) -> Value {
     let event = &line.event;
-    json!({"line": line.arrival, "at_ms": event.at_ms, "kind": event.kind, "who": event.who.to_string(), "facts": event.facts})
+    json!({"line": line.nth, "at_ms": event.at_ms, "kind": event.kind, "who": event.who.to_string(), "facts": event.facts})
 }
 
 pub(super) fn repository(row: &RepositoryRuns) -> Value {

@@ -90,7 +90,7 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor, Que
     };
     let behind = state.signed.as_ref().map_or(state.last, |(signed, ..)| state.last - signed);
     show(&AuditPage {
-        frame: Frame::of(&viewer, "audit"),
+        frame: Frame::of(&door, &viewer, "audit"),
         kinds: KINDS.iter().map(|kind| (kind.name(), words(&kind.name()))).collect(),
         log: state.log,
         last: number(state.last),

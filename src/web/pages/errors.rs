@@ -2,14 +2,14 @@
 
 use askama::Template;
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 
 use super::frame::Frame;
 use crate::store::StoreError;
-use crate::web::answer;
+use crate::web::{Door, answer};
 
 /// What a browser may do with our pages: nothing but show them with our own style, and run our own script.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; \
@@ -51,12 +51,12 @@ pub(super) fn unavailable(error: &StoreError) -> Response {
 }
 
 /// Dresses every answer: the headers, and an error as a page where a browser asks.
-pub(in crate::web) async fn dressed(request: Request, next: Next) -> Response {
+pub(in crate::web) async fn dressed(State(door): State<Door>, request: Request, next: Next) -> Response {
     let (for_people, only_head) = (reads_pages(request.headers()), request.method() == axum::http::Method::HEAD);
     let mut response = next.run(request).await;
     let is_error = response.status().is_client_error() || response.status().is_server_error();
     if is_error && !has_type(&response, "text/html") && !only_head {
-        response = told(response, for_people).await;
+        response = told(&door, response, for_people).await;
     }
     let headers = response.headers_mut();
     for (name, value) in [
@@ -64,6 +64,7 @@ pub(in crate::web) async fn dressed(request: Request, next: Next) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -79,7 +80,7 @@ fn has_type(response: &Response, of: &str) -> bool {
 }
 
 /// The error in the form that its reader takes; its headers stay, but for what describes the body.
-async fn told(response: Response, for_people: bool) -> Response {
+async fn told(door: &Door, response: Response, for_people: bool) -> Response {
     if !for_people && has_type(&response, "application/json") {
         return response;
     }
@@ -87,7 +88,7 @@ async fn told(response: Response, for_people: bool) -> Response {
     let (mut parts, body) = response.into_parts();
     let bytes = to_bytes(body, LONGEST).await.unwrap_or_default();
     let message = message(&bytes, was_json).unwrap_or_else(|| in_general(parts.status).to_owned());
-    let body = if for_people { page(parts.status, &message) } else { answer(parts.status, &message) };
+    let body = if for_people { page(door, parts.status, &message) } else { answer(parts.status, &message) };
     for described in [header::CONTENT_LENGTH, header::CONTENT_TYPE] {
         parts.headers.remove(described);
     }
@@ -104,10 +105,10 @@ fn message(bytes: &[u8], is_json: bool) -> Option<String> {
     Some(serde_json::from_str::<serde_json::Value>(text).ok()?.get("message")?.as_str()?.to_owned())
 }
 
-fn page(status: StatusCode, message: &str) -> Response {
+fn page(door: &Door, status: StatusCode, message: &str) -> Response {
     let (title, advice) = words(status);
     let message = capitalized(message);
-    match (ErrorPage { frame: Frame::default(), title, message, advice }).render() {
+    match (ErrorPage { frame: Frame::bare(door), title, message, advice }).render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(_) => (status, title).into_response(),
     }

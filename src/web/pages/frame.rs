@@ -3,13 +3,15 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 
-use crate::web::{Role, Sees, Viewer};
+use crate::web::{Door, Role, Sees, Viewer};
 
 use super::errors;
 
 /// What stands around a page.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
+    /// What stands before the paths of all links.
+    pub prefix: String,
     /// The name of the page in the list of pages; empty for one that is not there.
     pub here: &'static str,
     /// Who looks; empty for nobody.
@@ -27,21 +29,27 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn of(viewer: &Viewer, here: &'static str) -> Self {
+    pub(super) fn of(door: &Door, viewer: &Viewer, here: &'static str) -> Self {
         let role = match viewer.role {
             Role::Reader => "reader",
             Role::Auditor => "auditor",
             Role::Operator => "operator",
         };
         Self {
+            prefix: door.gate.prefix().to_owned(),
             here,
             viewer: viewer.name.clone(),
             role,
             csrf: viewer.csrf().to_owned(),
-            is_auditor: viewer.role >= Role::Auditor,
+            is_auditor: viewer.role >= Role::Auditor && viewer.sees == Sees::All,
             is_operator: viewer.role == Role::Operator,
             may_leave: viewer.may_sign_out(),
         }
+    }
+
+    /// For nobody in particular.
+    pub(super) fn bare(door: &Door) -> Self {
+        Self { prefix: door.gate.prefix().to_owned(), ..Self::default() }
     }
 
     /// `aria-current` of a page's link.

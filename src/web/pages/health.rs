@@ -1,7 +1,7 @@
 //! What `doctor` says, on a page.
 
 use askama::Template;
-use axum::extract::{Form, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use tokio::sync::{Mutex, watch};
 
@@ -55,7 +55,7 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor) -> 
         }
     }
     show(&HealthPage {
-        frame: Frame::of(&viewer, "health"),
+        frame: Frame::of(&door, &viewer, "health"),
         made: last.as_ref().map(|(at_ms, _)| Moment::of(*at_ms)),
         groups,
         fails: count(Health::Fail),
@@ -64,20 +64,20 @@ pub(super) async fn page(State(door): State<Door>, Auditor(viewer): Auditor) -> 
 }
 
 /// Looks now, unless that was done within the last minute.
-pub(super) async fn examine_now(State(door): State<Door>, Auditor(viewer): Auditor, Form(pressed): Form<Pressed>) -> Response {
+pub(super) async fn examine_now(State(door): State<Door>, Auditor(viewer): Auditor, pressed: Pressed) -> Response {
     if !viewer.wrote(&pressed.csrf) {
         return foreign();
     }
     let health = &door.pages.health;
     let turn = health.turn.lock().await;
     let now_ms = door.clock.now_ms();
-    let is_fresh = health.last.borrow().as_ref().is_some_and(|(at_ms, _)| now_ms - at_ms < FRESH_MS);
+    let is_fresh = health.last.borrow().as_ref().is_some_and(|(at_ms, _)| (0..FRESH_MS).contains(&(now_ms - at_ms)));
     if !is_fresh {
         let checks = (door.pages.examine)().await;
         health.last.send_replace(Some((door.clock.now_ms(), checks)));
     }
     drop(turn);
-    Redirect::to("/health").into_response()
+    Redirect::to(&format!("{}/health", door.gate.prefix())).into_response()
 }
 
 fn row(check: &Check) -> Row {

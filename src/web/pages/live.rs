@@ -1,17 +1,18 @@
 //! What changes by itself: server-sent events, from the database each second, so that it is no matter which process works.
 //!
 //! What must hold: however many look, the database is asked once a second, and not at all while nobody looks; a listener is told only of what it
-//! may see; no listener stays for ever, so that who may look is asked again, and none holds up the end of the service.
+//! may see, which is asked again and again: who signs out or loses a right is soon told nothing more; none holds up the end of the service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -29,8 +30,12 @@ use crate::web::{Door, Viewer, answer};
 const EACH: Duration = Duration::from_secs(1);
 /// So many listen at once; the pages of others stay as they were loaded.
 const MOST_LISTENERS: usize = 64;
+/// So many of them for one person, so that nobody takes the places of all.
+const MOST_OF_ONE: usize = 16;
 /// A listener comes again after so long, and is looked at as a new one.
 const LONGEST: Duration = Duration::from_secs(300);
+/// So often it is asked whether a listener may still look, and at what.
+const LOOKED_AT_MS: i64 = 10_000;
 
 /// The word to stop, for what would go on for as long as its connection.
 #[derive(Debug, Clone)]
@@ -41,23 +46,54 @@ pub(super) struct Live {
     newest: watch::Sender<Option<Arc<Now>>>,
     is_asking: AtomicBool,
     places: Arc<Semaphore>,
+    of_one: Mutex<HashMap<String, usize>>,
+}
+
+/// A listener's place, given back when it goes.
+struct Place {
+    live: Arc<Live>,
+    who: String,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut of_one = self.live.of_one.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = of_one.get_mut(&self.who) {
+            *places -= 1;
+        }
+        of_one.retain(|_, places| *places > 0);
+    }
 }
 
 impl Default for Live {
     fn default() -> Self {
-        Self { newest: watch::Sender::new(None), is_asking: AtomicBool::new(false), places: Arc::new(Semaphore::new(MOST_LISTENERS)) }
+        let places = Arc::new(Semaphore::new(MOST_LISTENERS));
+        Self { newest: watch::Sender::new(None), is_asking: AtomicBool::new(false), places, of_one: Mutex::default() }
     }
 }
 
 impl Live {
     /// A listener's ear, and its place; none where all places are taken.
-    fn listen(self: &Arc<Self>, door: &Door) -> Option<(watch::Receiver<Option<Arc<Now>>>, OwnedSemaphorePermit)> {
-        let place = self.places.clone().try_acquire_owned().ok()?;
+    fn listen(self: &Arc<Self>, door: &Door, viewer: &Viewer) -> Option<(watch::Receiver<Option<Arc<Now>>>, Place)> {
+        let place = self.place(viewer)?;
         let ear = self.newest.subscribe();
         if !self.is_asking.swap(true, Ordering::SeqCst) {
             tokio::spawn(self.clone().ask(door.clone()));
         }
         Some((ear, place))
+    }
+
+    fn place(self: &Arc<Self>, viewer: &Viewer) -> Option<Place> {
+        let of_all = self.places.clone().try_acquire_owned().ok()?;
+        let who = format!("{:?} {}", viewer.forge, viewer.name);
+        let mut of_one = self.of_one.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = of_one.entry(who.clone()).or_default();
+        if *places >= MOST_OF_ONE {
+            return None;
+        }
+        *places += 1;
+        Some(Place { live: self.clone(), who, _of_all: of_all })
     }
 
     /// Asks the database while somebody listens.
@@ -89,12 +125,15 @@ pub(super) struct About {
 struct Listener {
     ear: watch::Receiver<Option<Arc<Now>>>,
     viewer: Viewer,
+    /// What it came with.
+    parts: Parts,
+    looked_at_ms: i64,
     about: About,
     door: Door,
     stop: CancellationToken,
     until: tokio::time::Instant,
     last: String,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 pub(super) async fn events(
@@ -102,8 +141,9 @@ pub(super) async fn events(
     viewer: Viewer,
     Query(about): Query<About>,
     stopping: Option<Extension<Stopping>>,
+    request: Request,
 ) -> Response {
-    let Some((ear, place)) = door.pages.live.listen(&door) else {
+    let Some((ear, place)) = door.pages.live.listen(&door, &viewer) else {
         return answer(
             StatusCode::SERVICE_UNAVAILABLE,
             "too many pages are open that change by themselves; load the page again to see it anew",
@@ -111,7 +151,8 @@ pub(super) async fn events(
     };
     let stop = stopping.map(|Extension(Stopping(stop))| stop).unwrap_or_default();
     let until = tokio::time::Instant::now() + LONGEST;
-    let listener = Listener { ear, viewer, about, door, stop, until, last: String::new(), _place: place };
+    let (parts, looked_at_ms) = (request.into_parts().0, door.clock.now_ms());
+    let listener = Listener { ear, viewer, parts, looked_at_ms, about, door, stop, until, last: String::new(), _place: place };
     let events = stream::unfold(listener, |mut listener| async {
         let text = listener.next().await?;
         Some((Ok::<_, Infallible>(Event::default().data(text)), listener))
@@ -129,12 +170,24 @@ impl Listener {
                 changed = self.ear.changed() => changed.ok()?,
             }
             let Some(now) = self.ear.borrow_and_update().clone() else { continue };
+            self.look_at_again().await?;
             let text = self.told(&now);
             if text != self.last {
                 self.last.clone_from(&text);
                 return Some(text);
             }
         }
+    }
+
+    /// None when it may look no more.
+    async fn look_at_again(&mut self) -> Option<()> {
+        let now_ms = self.door.clock.now_ms();
+        if (0..LOOKED_AT_MS).contains(&(now_ms - self.looked_at_ms)) {
+            return Some(());
+        }
+        self.viewer = self.door.gate.still(&self.parts, &self.door).await?;
+        self.looked_at_ms = now_ms;
+        Some(())
     }
 
     fn told(&self, now: &Now) -> String {

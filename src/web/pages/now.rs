@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::errors::unavailable;
-use super::frame::{Frame, show};
+use super::frame::{Frame, show, within};
 use super::line::Line;
 use super::text::{Moment, number};
 use crate::store::Now;
@@ -43,18 +43,27 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer) -> Response {
         Ok(now) => now.within(|repository| viewer.sees(repository)),
         Err(error) => return unavailable(&error),
     };
+    // Told of the same lists as by the events; what went on elsewhere pushes nothing out of the page.
+    let version = version(&now);
+    let ended = match within(&viewer) {
+        None => now.ended.iter().take(ENDED).cloned().collect(),
+        Some(seen) => match door.store.ended_within(&seen, ENDED).await {
+            Ok(ended) => ended,
+            Err(error) => return unavailable(&error),
+        },
+    };
     let now_ms = door.clock.now_ms();
     let line = |row| Line::of(row, now_ms);
     let waiting = now.waiting.values().sum::<i64>();
     let next = now.next.iter().take(NEXT).map(|waiting| line(&waiting.row)).collect::<Vec<_>>();
     show(&NowPage {
-        frame: Frame::of(&viewer, "now"),
-        version: version(&now),
+        frame: Frame::of(&door, &viewer, "now"),
+        version,
         held: now.paused.as_ref().map(|held| Held { by: held.by.clone(), why: held.why.clone(), since: Moment::of(held.on_ms) }),
         unshown: waiting - i64::try_from(next.len()).unwrap_or(0),
         running: now.running.iter().map(line).collect(),
         next,
-        ended: now.ended.iter().take(ENDED).map(line).collect(),
+        ended: ended.iter().map(line).collect(),
         waiting,
         open: now.reviews.values().map(|(open, _)| open).sum(),
         unreviewed: now.reviews.values().map(|(_, waiting)| waiting).sum(),

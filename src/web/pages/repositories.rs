@@ -83,7 +83,7 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer, Query(wanted)
     };
     let columns = plots::columns(&by_day(&sums.days, first, today));
     show(&RepositoriesPage {
-        frame: Frame::of(&viewer, "repositories"),
+        frame: Frame::of(&door, &viewer, "repositories"),
         days,
         windows: WINDOWS,
         width: i64::try_from(columns.len()).unwrap_or(0) * 10,

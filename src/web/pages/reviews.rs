@@ -112,5 +112,5 @@ pub(super) async fn page(State(door): State<Door>, Query(asked): Query<Asked>, v
         group.is_full = !by_team && most_open > 0 && group.rows.len() >= most_open as usize;
     }
     let waiting = open.iter().filter(|review| review.state != "approved").count();
-    show(&ReviewsPage { frame: Frame::of(&viewer, "reviews"), groups, by_team, all: open.len(), waiting, ages, most_open })
+    show(&ReviewsPage { frame: Frame::of(&door, &viewer, "reviews"), groups, by_team, all: open.len(), waiting, ages, most_open })
 }

@@ -1,7 +1,6 @@
 //! The page of one run: what was asked, what was done, what it came to, and what the chain holds of it.
 
 use std::collections::HashMap;
-use std::path::Path as FilePath;
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -18,14 +17,11 @@ use crate::audit::Who;
 use crate::domain::Kept;
 use crate::publish::report::{Report, Told};
 use crate::store::{ChainRow, Fate, RunDetail, StoreError};
+use crate::web::journals::{MOST_ATTEMPTS, journals, patch};
 use crate::web::{Door, Viewer};
 
 /// So many names of a list of tests are shown.
 const MOST_NAMES: usize = 100;
-/// More attempts are not looked for.
-const MOST_ATTEMPTS: usize = 20;
-/// A larger journal is not shown while the run goes on, in bytes.
-const LARGEST_JOURNAL: u64 = 32 * 1024 * 1024;
 
 #[derive(Template)]
 #[template(path = "run.html")]
@@ -102,6 +98,11 @@ impl ChainLine {
             holds: row.holds,
         }
     }
+
+    /// The same with its number in the run: the number in the chain counts what went on elsewhere.
+    fn within_its_run(row: &ChainRow) -> Self {
+        Self { number: row.nth.unwrap_or(0), ..Self::of(row) }
+    }
 }
 
 /// What is known of a run's work.
@@ -127,20 +128,26 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
     let now_ms = door.clock.now_ms();
     let run = found.row.run.clone().unwrap_or_default();
     let records = door.store.records_of_run(&run).await?.into_iter().collect::<HashMap<_, _>>();
-    let work = if records.keys().any(|kind| kind.starts_with("trajectory-")) { kept(records) } else { going_on(door, &run).await? };
+    let work = if records.keys().any(|kind| kind.starts_with("trajectory-")) {
+        kept(records)
+    } else {
+        going_on(door, &run, found.checkpoint.tried.len()).await?
+    };
     let chain = door.store.chain_of_run(&run).await?;
     let fate = door.store.fate(&run).await?;
     let report = found.report.as_deref().map(report).unwrap_or_default();
     let stages = if report.stage_ms.is_empty() { &found.checkpoint.stage_ms } else { &report.stage_ms };
     let (before, after) = tests_of(&report, &found);
-    let patch = String::from_utf8_lossy(work.patch.as_deref().unwrap_or_default()).into_owned();
-    let (files, is_cut) = diff::files(&patch, &report.findings);
+    let shown = String::from_utf8_lossy(work.patch.as_deref().unwrap_or_default()).into_owned();
+    let (files, is_cut) = diff::files(&shown, &report.findings);
     let is_active = found.row.state != "done";
     let outcome = found.row.outcome.as_deref();
     let is_proposed = outcome == Some("proposed");
     let spent = work.attempts.iter().map(|attempt| attempt.tokens).sum::<i64>().max(found.row.tokens);
+    let frame = Frame::of(door, viewer, "runs");
+    let sees_all = frame.is_auditor;
     Ok(RunPage {
-        frame: Frame::of(viewer, "runs"),
+        frame,
         line: Line::of(&found.row, now_ms),
         is_active,
         may_cancel: is_active && found.cancel.is_none(),
@@ -171,7 +178,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
         is_cut,
         attempts: work.attempts,
         chain_holds: chain.iter().all(|row| row.holds),
-        chain: chain.iter().map(ChainLine::of).collect(),
+        chain: chain.iter().map(|row| if sees_all { ChainLine::of(row) } else { ChainLine::within_its_run(row) }).collect(),
         others: door.store.runs_of_issue(&found.row).await?.iter().map(|row| Line::of(row, now_ms)).collect(),
         report,
     })
@@ -206,30 +213,11 @@ fn kept(mut records: HashMap<String, Vec<u8>>) -> Work {
     Work { attempts, patch: records.remove("patch") }
 }
 
-/// The work of a run that goes on, or whose records were erased: from its folder on this machine, or from the database that several machines share.
-async fn going_on(door: &Door, run: &str) -> Result<Work, StoreError> {
-    if run.is_empty() || !run.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Ok(Work::default());
-    }
-    let folder = door.pages.runs.join(run);
-    let mut attempts = Vec::new();
-    for number in 1..=MOST_ATTEMPTS {
-        let place = if number == 1 { String::new() } else { format!("attempt-{number}/") };
-        let mut journal = read(&folder.join(&place).join("kept/journal.jsonl")).await;
-        if journal.is_none() && door.store.is_shared() {
-            journal = Some(door.store.kept_journal(run, &place).await?).filter(|journal| !journal.is_empty());
-        }
-        // The journal has the very words; who looks on sees them as they will be kept.
-        let journal = journal.map(|journal| door.store.redactor().bytes(&journal).into_owned());
-        let Some(attempt) = journal.and_then(|journal| steps::from_journal(number, &journal)) else { break };
-        attempts.push(attempt);
-    }
-    Ok(Work { attempts, patch: read(&folder.join("patch.diff")).await })
-}
-
-async fn read(file: &FilePath) -> Option<Vec<u8>> {
-    let there = tokio::fs::metadata(file).await.ok()?;
-    if there.len() > LARGEST_JOURNAL { None } else { tokio::fs::read(file).await.ok() }
+/// The work of a run that goes on, or whose records were erased.
+async fn going_on(door: &Door, run: &str, tried: usize) -> Result<Work, StoreError> {
+    let journals = journals(door, run, tried).await?;
+    let attempts = journals.iter().filter_map(|(number, journal)| steps::from_journal(*number, journal)).collect();
+    Ok(Work { attempts, patch: patch(door, run).await })
 }
 
 fn tests_of(report: &Report, found: &RunDetail) -> (Told, Told) {

@@ -68,7 +68,7 @@ pub(super) async fn page(State(door): State<Door>, viewer: Viewer, Query(wanted)
     let now_ms = door.clock.now_ms();
     let to = |name: &str, cursor: Cursor| wanted.with(name, &format!("{}.{}", cursor.queued_ms, cursor.id));
     show(&RunsPage {
-        frame: Frame::of(&viewer, "runs"),
+        frame: Frame::of(&door, &viewer, "runs"),
         outcomes: OUTCOMES,
         is_filtered: wanted.is_filtered(),
         older: page.runs.last().filter(|_| page.has_older).map(|row| to("older", row.cursor())),

@@ -9,16 +9,20 @@ use crate::databases::Database;
 
 const ROWS: usize = 10;
 
+/// A job of a repository.
+async fn ask(store: &Store, number: i64, id: i64) {
+    let repo = RepoRef { forge: "here".to_owned(), id: id.to_string(), path: format!("group/n{id}") };
+    let trigger =
+        Trigger { repo, number: number + 1, title: format!("issue {number}"), body: String::new(), url: "https://h/i".to_owned() };
+    let origin = Origin { key: format!("k{number}"), by: Actor { id: "1".into(), login: "ada".into(), is_bot: false }, round: None };
+    store.make_job(&trigger, &origin, &SystemClock, &TimeIds).await.unwrap();
+}
+
 /// 47 jobs of three repositories; those of the third ended as proposals of mallory.
 async fn filled(database: &Database) -> Store {
     let store = database.open().await;
     for number in 0..47_i64 {
-        let id = (number % 3).to_string();
-        let repo = RepoRef { forge: "here".to_owned(), id: id.clone(), path: format!("group/n{id}") };
-        let trigger =
-            Trigger { repo, number: number + 1, title: format!("issue {number}"), body: String::new(), url: "https://h/i".to_owned() };
-        let origin = Origin { key: format!("k{number}"), by: Actor { id: "1".into(), login: "ada".into(), is_bot: false }, round: None };
-        store.make_job(&trigger, &origin, &SystemClock, &TimeIds).await.unwrap();
+        ask(&store, number, number % 3).await;
     }
     let mut connection = AnyConnection::connect(&database.url).await.unwrap();
     for statement in [
@@ -119,6 +123,18 @@ async fn who_sees_one_repository_sees_nothing_of_the_others_in_lists_sums_and_se
         assert_eq!((now.waiting.values().sum::<i64>(), now.ended.len(), now.reviews.len()), (32, 15, 1));
         let now = now.within(|repository| within.iter().any(|seen| seen == repository));
         assert_eq!((now.waiting.values().sum::<i64>(), now.ended.len(), now.reviews.len(), now.next.len()), (16, 0, 0, 16));
+        // Nor is one's own pushed out by what goes on elsewhere.
+        for number in 100..205 {
+            ask(&store, number, 2).await;
+        }
+        let mut connection = AnyConnection::connect(&database.url).await.unwrap();
+        sqlx::query("update jobs set state = 'done', outcome = 'refused', done_ms = queued_ms where repo_id = '2' or issue = 2")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        connection.close().await.unwrap();
+        let ended = store.ended_within(&within, 10).await.unwrap();
+        assert_eq!(ended.iter().map(|row| row.issue).collect::<Vec<_>>(), [2]);
         store.close().await;
     }
 }

@@ -36,7 +36,7 @@ impl House {
             ids: Arc::new(TimeIds),
             wake: Arc::default(),
             max_body_bytes: 1 << 20,
-            gate: Gate::new(Access::Loopback, Rights::new(HashMap::new(), Roles::default()), "a story's secret"),
+            gate: Gate::new(Access::Loopback, Rights::new(HashMap::new(), Roles::default()), "a story's secret", ""),
             pages: Pages::new(Arc::new(|| Box::pin(async { Vec::new() })), None, folder.path().join("runs")),
             operator_token: None,
         };
