@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("forge", &["domain", "config", "telemetry"]),
     ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
-    ("sandbox", &["domain", "config"]),
+    ("sandbox", &["domain", "config", "telemetry"]),
     ("model", &["domain", "config"]),
     ("leaf", &["domain", "config", "sandbox", "model", "telemetry"]),
     ("verify", &["domain", "config", "sandbox"]),
@@ -33,18 +33,32 @@ const ARROWS: [(&str, &[&str]); 20] = [
     (
         "app",
         &[
-            "audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "publish", "sandbox", "store", "web",
+            "audit",
+            "config",
+            "domain",
+            "forge",
+            "git",
+            "guard",
+            "leaf",
+            "model",
+            "pipeline",
+            "publish",
+            "sandbox",
+            "store",
+            "telemetry",
+            "web",
             "worker",
         ],
     ),
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 7] = [
+const KEPT_IN: [(&str, &[&str]); 8] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
     ("hyper", &["web"]),
-    ("reqwest", &["client", "forge", "model", "demo"]),
+    ("reqwest", &["client", "forge", "model", "demo", "telemetry"]),
+    ("opentelemetry_proto", &["telemetry"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),
     ("k8s_openapi", &["sandbox"]),
