@@ -311,6 +311,7 @@ impl Http {
         let answered = span.around(self.unseen(call, url, token)).await;
         let status = answered.as_ref().map_or(0, |answer| answer.status.as_u16());
         span.set("frognano.forge", traces::Value::name(&self.name));
+        span.set("http.request.method", traces::Value::name(call.method.as_str()));
         span.set("http.response.status_code", u32::from(status));
         let class = match answered.as_ref().map(|answer| answer.status.as_u16() / 100) {
             Ok(2 | 3) => "2xx",

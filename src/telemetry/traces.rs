@@ -35,7 +35,7 @@ use crate::domain::Clock;
 use collector::Line;
 use ids::{SpanId, TraceId};
 
-pub use collector::{Counted, Pace, Settings};
+pub use collector::{Counted, Pace, Settings, ask};
 pub use ids::{Shown, trace_of};
 pub use value::Value;
 

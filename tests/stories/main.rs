@@ -58,6 +58,7 @@ mod stopping;
 mod told;
 mod toolcalls;
 mod tools;
+mod traces;
 mod verdict;
 mod verify;
 mod webhooks;

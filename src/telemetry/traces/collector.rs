@@ -301,6 +301,16 @@ impl Collector {
     }
 }
 
+/// Sends the collector a message without a span.
+///
+/// # Errors
+/// Why it would not take spans, or why it can't be asked.
+pub async fn ask(settings: Settings) -> Result<(), String> {
+    let collector = Collector::new(settings, Arc::default())?;
+    let message = collector.message(Vec::new()).encode_to_vec();
+    collector.once(message.into()).await.map(drop).map_err(|trouble| trouble.why)
+}
+
 /// Waits so long, or until it is closed.
 async fn rest(time: Duration, closing: &CancellationToken) {
     tokio::select! {
