@@ -158,13 +158,21 @@ fn here() -> Option<Here> {
     HERE.try_with(Here::clone).ok()
 }
 
-impl RunTrace {
-    /// Does work of this run: what it tells belongs to the trace.
-    pub async fn within<F: Future>(&self, work: F) -> F::Output {
-        match &self.0 {
-            Some(run) => HERE.scope(Here { run: run.clone(), parent: None }, work).await,
+/// Does work at this place. It is put on the heap at once: wrapped as it is, each layer would hold it twice, and the work of a run is large.
+fn at<F: Future>(here: Option<Here>, work: F) -> impl Future<Output = F::Output> {
+    let work = Box::pin(work);
+    async {
+        match here {
+            Some(here) => HERE.scope(here, work).await,
             None => work.await,
         }
+    }
+}
+
+impl RunTrace {
+    /// Does work of this run: what it tells belongs to the trace.
+    pub fn within<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
+        at(self.0.as_ref().map(|run| Here { run: run.clone(), parent: None }), work)
     }
 
     /// The job has waited until now, so long.
@@ -328,16 +336,15 @@ impl Span {
     }
 
     /// Does work that belongs to it: what that tells stands below it. It has failed where the work did.
-    pub async fn around<T, E>(&mut self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let here = self.0.as_ref().map(|(run, open)| Here { run: run.clone(), parent: Some(open.id) });
-        let came = match here {
-            Some(here) => HERE.scope(here, work).await,
-            None => work.await,
-        };
-        if came.is_err() {
-            self.fail();
+    pub fn around<T, E>(&mut self, work: impl Future<Output = Result<T, E>>) -> impl Future<Output = Result<T, E>> {
+        let work = at(self.0.as_ref().map(|(run, open)| Here { run: run.clone(), parent: Some(open.id) }), work);
+        async {
+            let came = work.await;
+            if came.is_err() {
+                self.fail();
+            }
+            came
         }
-        came
     }
 }
 
