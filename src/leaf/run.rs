@@ -92,8 +92,8 @@ impl<'a> Run<'a> {
         let step = self.next_step();
         let cap = self.context.cap(self.preset.max_tokens_per_turn);
         let asked_ms = self.elapsed_ms();
-        let span = telling::turn_begins(step, self.with.model);
-        let Reading { turn, asks, record: reading } = match self.ask(cap).await? {
+        let mut span = telling::turn_begins(step, self.with.model);
+        let Reading { turn, asks, record: reading } = match span.around(self.ask(cap)).await? {
             Some(turn) => reading::read_turn(turn, step, cap, &self.tools),
             None => reading::unread(),
         };

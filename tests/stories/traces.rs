@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frognano_bot::demo::forge::{Delivery, deliver};
-use frognano_bot::demo::{Kind, project};
+use frognano_bot::demo::{Kind, model_server, project};
 use frognano_bot::domain::{Outcome, SystemClock};
 use frognano_bot::telemetry::metrics;
 use frognano_bot::telemetry::traces::{self, About, Counted, Pace, Settings, Traces, trace_of};
+use frognano_bot::worker::Ended;
 
+use crate::commands::heard;
 use crate::crashes::Bot;
 use crate::house::{House, SECRET, TOKEN};
 use collector::{Collector, Mood, is_root, said, texts, tree};
@@ -125,7 +127,12 @@ async fn a_run_that_goes_on_after_a_kill_is_still_one_trace() {
     reached.await.unwrap();
     collector.until(|heard| heard.spans.iter().filter(|span| span.name == "model turn").count() == 2).await;
     bot.kill();
-    let bot = Bot::start(&house);
+    // No variable leads spans elsewhere, or off.
+    let elsewhere = "http://127.0.0.1:1";
+    let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+    let variables =
+        variables.map(|name| (name, elsewhere)).into_iter().chain([("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_SAMPLER", "always_off")]);
+    let bot = Bot::start_with(&house, &variables.collect::<Vec<_>>());
     collector.until(|heard| heard.spans.iter().any(is_root)).await;
     bot.stop();
     let job = frognano_bot::store::Store::open(&house.database()).await.unwrap().jobs(10).await.unwrap()[0].id.clone();
@@ -142,6 +149,29 @@ async fn a_run_that_goes_on_after_a_kill_is_still_one_trace() {
         let root = heard.spans.iter().find(|span| is_root(span)).unwrap();
         assert_eq!(said(root, "frognano.lease").as_deref(), Some("2"));
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_was_put_back_and_is_stopped_while_it_waits_is_a_whole_trace() {
+    let collector = Collector::start(Mood::Takes).await;
+    let house = House::new(Kind::GitHub).await.set(&collector.lines());
+    let service = house.service().await;
+    let issue = house.open_issue();
+    house.model.set_mood(model_server::Mood::Down);
+    service.take(&house.label(issue)).await;
+    assert_eq!(service.step().await, Some(Ended::PutBack));
+    service.take(&house.forge().close_issue(project::PATH, issue, project::READER).unwrap()).await;
+    heard(&service).await;
+    collector.until(|heard| heard.spans.iter().any(is_root)).await;
+    let job = service.jobs().await[0].id.clone();
+    collector.heard(|heard| {
+        let tree = tree(&heard.spans, &job);
+        let of = |part: &str| tree.iter().find(|(names, _)| names == part).map(|(_, span)| *span).unwrap();
+        assert_eq!(said(of("run"), "frognano.outcome").as_deref(), Some("cancelled"));
+        assert_eq!(said(of("run > put back"), "frognano.reason").as_deref(), Some("model_down"));
+        assert!(of("run > agent > model turn").status.is_some(), "it failed");
+    });
+    service.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
