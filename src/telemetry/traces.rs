@@ -39,7 +39,7 @@ pub use collector::{Counted, Pace, Settings, ask};
 pub use ids::{Shown, trace_of};
 pub use value::Value;
 
-/// More spans are not told of one run by one worker.
+/// More spans below the stages are not told of one run by one worker.
 const MOST_SPANS: u32 = 10_000;
 
 /// Where the spans of runs go: to a collector, or by default nowhere.
@@ -218,7 +218,8 @@ impl Going {
 
     /// A span that was begun ends now, and is told.
     fn end(&self, open: Open) {
-        if self.told.fetch_add(1, Ordering::Relaxed) >= MOST_SPANS && open.id != self.root {
+        let is_detail = open.parent.is_some();
+        if is_detail && self.told.fetch_add(1, Ordering::Relaxed) >= MOST_SPANS {
             self.on.line.lost(1);
             return;
         }
