@@ -6,7 +6,7 @@
 use serde_json::json;
 use sqlx::Row as _;
 
-use super::deliveries::NewJob;
+use super::new_jobs::NewJob;
 use super::standing::{COLUMNS, known};
 use super::{KnownJob, Made, Store, StoreError, asks, plain, repository_name};
 use crate::audit::{Digest, Kind, Note, Who};

@@ -16,7 +16,7 @@ use sqlx::Row as _;
 
 pub use retention::{EndedJob, Forgotten, Keeping};
 
-use super::{Store, StoreError, plain};
+use super::{Store, StoreError, places, plain};
 use crate::audit::{Broken, Checked, Checkpoint, Digest, Envelope, Link, Note, Person, PublicKey, Row, SigningKey, Who, canonical};
 use crate::domain::RepoRef;
 
@@ -94,18 +94,43 @@ impl Store {
 
     /// Writes an event down in the transaction that it tells about.
     pub(super) async fn note(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, note: &Note) -> Result<(), StoreError> {
+        self.note_all(transaction, std::slice::from_ref(note)).await
+    }
+
+    /// Writes events down, in this order, in the transaction that they tell about.
+    pub(super) async fn note_all(&self, transaction: &mut sqlx::Transaction<'_, sqlx::Any>, notes: &[Note]) -> Result<(), StoreError> {
+        let mut texts = Vec::with_capacity(notes.len());
+        for note in notes {
+            let person = match &note.person {
+                Some((forge, login)) => Some(self.pseudonym(transaction, forge, login).await?),
+                None => None,
+            };
+            texts.push(self.text_of(note, person)?);
+        }
+        let values = (0..notes.len()).map(|row| format!("({})", places(row * 3, 3))).collect::<Vec<_>>().join(", ");
+        let insert = format!("insert into audit_events (once, run, event) values {values} on conflict (once) do nothing");
+        let mut insert = sqlx::query(sqlx::AssertSqlSafe(insert));
+        for (note, text) in notes.iter().zip(&texts) {
+            insert = insert.bind(&note.once).bind(note.run.as_deref().map(plain)).bind(text);
+        }
+        insert.execute(&mut **transaction).await?;
+        Ok(())
+    }
+
+    /// The text of an event whose person, if there is one, is remembered; none where the database must be asked.
+    pub(super) fn text_at_once(&self, note: &Note) -> Result<Option<String>, StoreError> {
+        let Some((forge, login)) = &note.person else { return self.text_of(note, None).map(Some) };
+        let known = self.pseudonyms.get(&(plain(forge), plain(login)));
+        known.map(|person| self.text_of(note, Some(person))).transpose()
+    }
+
+    fn text_of(&self, note: &Note, person: Option<String>) -> Result<String, StoreError> {
         let mut event = note.now(self.clock.now_ms(), &self.life);
-        if let Some((forge, login)) = &note.person {
-            event.who = Who::Person(self.pseudonym(transaction, forge, login).await?);
+        if let Some(person) = person {
+            event.who = Who::Person(person);
         }
         let text = canonical(&event).map_err(unwritable)?;
-        sqlx::query("insert into audit_events (once, run, event) values ($1, $2, $3) on conflict (once) do nothing")
-            .bind(&note.once)
-            .bind(note.run.as_deref().map(plain))
-            .bind(plain(&String::from_utf8_lossy(&text)))
-            .execute(&mut **transaction)
-            .await?;
-        Ok(())
+        Ok(plain(&String::from_utf8_lossy(&text)))
     }
 
     /// The name of a person in the chain: random, and known to the database alone.
@@ -335,10 +360,6 @@ impl Store {
 }
 
 /// So many places for values, behind those that are taken: `$8, $9, …`. (A builder of queries for any database writes them as SQLite alone reads them.)
-fn places(taken: usize, more: usize) -> String {
-    (taken + 1..=taken + more).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
-}
-
 pub(super) fn link(row: &sqlx::any::AnyRow) -> Result<(Link, Digest), StoreError> {
     let link = Link {
         number: row.try_get("number")?,

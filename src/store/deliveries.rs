@@ -3,13 +3,20 @@
 use serde_json::json;
 
 use crate::audit::{Digest, Kind, Note};
-use crate::domain::{Clock, Event, Explanation, Ids, Origin, RepoRef, Trigger, Verb};
+use crate::domain::{Clock, Event, Explanation, Ids, RepoRef, Trigger, Verb};
 
-use super::{Store, StoreError, asks, plain, repository_name, reviews};
+use super::new_jobs::NewJob;
+use super::{Query, Store, StoreError, asks, places, plain, repository_name, reviews};
 use sqlx::Row as _;
 
 /// Stands in the place of the verb for a delivery that can't be read and so is ignored.
 const UNREADABLE: &str = "unreadable";
+
+/// What is written of a delivery.
+pub(super) const COLUMNS: &str = "id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor, job";
+
+/// So many values are bound to [`COLUMNS`].
+pub(super) const PLACES: usize = 14;
 
 /// A verified delivery with what was read from it.
 #[derive(Debug)]
@@ -24,6 +31,49 @@ pub struct NewDelivery<'a> {
     pub body: &'a str,
     /// The normal form, or why the body can't be read.
     pub read: Result<&'a Event, &'a str>,
+}
+
+impl NewDelivery<'_> {
+    fn verb(&self) -> &'static str {
+        self.read.map_or(UNREADABLE, |event| event.verb.name())
+    }
+
+    /// It may ask for work on an issue.
+    fn asks(&self) -> bool {
+        self.read.is_ok_and(|event| matches!(event.verb, Verb::Start | Verb::Recheck))
+    }
+
+    /// A label was set on an issue.
+    pub(super) fn starts(&self) -> bool {
+        self.read.is_ok_and(|event| event.verb == Verb::Start)
+    }
+}
+
+/// What is written of a delivery beside what came.
+pub(super) struct Written<'a> {
+    pub(super) id: &'a str,
+    pub(super) job: Option<&'a str>,
+    pub(super) now_ms: i64,
+}
+
+/// Binds [`PLACES`] values.
+pub(super) fn bind_delivery<'q>(query: Query<'q>, delivery: &NewDelivery<'_>, explained: &Explanation, written: &Written<'_>) -> Query<'q> {
+    let trigger = delivery.read.ok().and_then(|event| event.trigger.as_ref());
+    query
+        .bind(written.id.to_owned())
+        .bind(delivery.forge.to_owned())
+        .bind(plain(delivery.delivery))
+        .bind(plain(delivery.event))
+        .bind(written.now_ms)
+        .bind(plain(delivery.body))
+        .bind(delivery.verb())
+        .bind(plain(&explained.why))
+        .bind(trigger.map(|trigger| trigger.repo.id.clone()))
+        .bind(trigger.map(|trigger| trigger.number))
+        .bind(trigger.filter(|_| delivery.asks()).map(|trigger| serde_json::to_string(trigger).unwrap_or_default()))
+        .bind(explained.repository.as_deref().map(plain))
+        .bind(explained.actor.as_deref().map(plain))
+        .bind(written.job.map(str::to_owned))
 }
 
 /// What became of a delivery.
@@ -64,62 +114,58 @@ impl Store {
     pub async fn take_in(&self, delivery: &NewDelivery<'_>, clock: &dyn Clock, ids: &dyn Ids) -> Result<Intake, StoreError> {
         let now = clock.now_ms();
         let explained = Explanation::of(true, delivery.event, delivery.read);
-        let (verb, trigger) = match delivery.read {
-            Ok(event) => (event.verb.name(), event.trigger.as_ref()),
-            Err(_) => (UNREADABLE, None),
-        };
-        let asks = matches!(delivery.read, Ok(event) if matches!(event.verb, Verb::Start | Verb::Recheck));
-        let asked = trigger.filter(|_| asks).map(|trigger| serde_json::to_string(trigger).unwrap_or_default());
+        let trigger = delivery.read.ok().and_then(|event| event.trigger.as_ref());
+        let asked = trigger.filter(|_| delivery.asks());
+        let (id, new_job) = (ids.next(), ids.next());
+        let job = asked.map(|trigger| NewJob { id: &new_job, trigger, origin: None });
+        if let Some(job) = &job
+            && self.take_in_at_once(delivery, &explained, &id, job, now).await?
+        {
+            return Ok(Intake::Job(new_job));
+        }
         let mut transaction = self.pool.begin().await?;
-        let written = sqlx::query(
-            "insert into deliveries (id, forge, delivery, event, received_ms, body, verb, why, repo_id, issue, asked, repository, actor) \
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) on conflict (forge, delivery) do update set \
+        // Made first, so that the delivery is written once, with its job; a delivery that is known undoes it.
+        let mut notes = Vec::new();
+        let job = match &job {
+            Some(job) if self.insert_untold_job(&mut transaction, job, now).await? => {
+                notes.push(job.told());
+                Some(job.id)
+            }
+            _ => None,
+        };
+        let insert = format!(
+            "insert into deliveries ({COLUMNS}) values ({}) on conflict (forge, delivery) do update set \
              event = excluded.event, received_ms = excluded.received_ms, body = excluded.body, verb = excluded.verb, why = excluded.why, \
              repo_id = excluded.repo_id, issue = excluded.issue, asked = excluded.asked, repository = excluded.repository, \
-             actor = excluded.actor where deliveries.verb = $14 returning id",
-        )
-        .bind(ids.next())
-        .bind(delivery.forge)
-        .bind(plain(delivery.delivery))
-        .bind(plain(delivery.event))
-        .bind(now)
-        .bind(plain(delivery.body))
-        .bind(verb)
-        .bind(plain(&explained.why))
-        .bind(trigger.map(|trigger| trigger.repo.id.clone()))
-        .bind(trigger.map(|trigger| trigger.number))
-        .bind(asked)
-        .bind(explained.repository.as_deref().map(plain))
-        .bind(explained.actor.as_deref().map(plain))
-        .bind(UNREADABLE)
-        .fetch_optional(&mut *transaction)
-        .await?;
-        let Some(row) = written else {
+             actor = excluded.actor, job = excluded.job where deliveries.verb = ${}",
+            places(0, PLACES),
+            PLACES + 1
+        );
+        let insert = bind_delivery(sqlx::query(sqlx::AssertSqlSafe(insert)), delivery, &explained, &Written { id: &id, job, now_ms: now });
+        let written = insert.bind(UNREADABLE).execute(&mut *transaction).await?;
+        if written.rows_affected() == 0 {
             transaction.rollback().await?;
             return Ok(Intake::Repeated);
-        };
-        let id: String = row.try_get("id")?;
+        }
         let mut noted = None;
         if let Some(repo) = delivery.read.ok().and_then(|event| event.repository.as_ref()) {
             if self.noted.get(repo).is_none() {
                 note_repository(&mut transaction, repo).await?;
                 noted = Some(repo.clone());
             }
-            let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
-            reviews::wake(&mut transaction, repo, number, now).await?;
+            // A label on an issue tells nothing of a pull request.
+            if !delivery.starts() {
+                let number = delivery.read.ok().filter(|event| event.about_pull_request).and(trigger).map(|trigger| trigger.number);
+                reviews::wake(&mut transaction, repo, number, now).await?;
+            }
         }
-        let intake = match (delivery.read, trigger.filter(|_| asks)) {
-            (Ok(event), Some(trigger)) => {
-                let job = ids.next();
-                if self.insert_job(&mut transaction, &NewJob { id: &job, trigger, origin: None }, now).await? {
-                    sqlx::query("update deliveries set job = $1 where id = $2").bind(&job).bind(&id).execute(&mut *transaction).await?;
-                    Intake::Job(job)
-                } else {
-                    // It may as well say that the reason for the active job is gone.
-                    let look_again = Event { verb: Verb::Recheck, note: None, command: None, ..event.clone() };
-                    asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
-                    Intake::Waiting
-                }
+        let intake = match (delivery.read, job) {
+            (Ok(_), Some(job)) => Intake::Job(job.to_owned()),
+            (Ok(event), None) if asked.is_some() => {
+                // It may as well say that the reason for the active job is gone.
+                let look_again = Event { verb: Verb::Recheck, note: None, command: None, ..event.clone() };
+                asks::write(&mut transaction, &look_again, &ids.next(), now).await?;
+                Intake::Waiting
             }
             (Ok(event), _) if event.verb == Verb::Admin => {
                 let looked_at = asks::look_at_all(&mut transaction, delivery.forge, event, ids, now).await?;
@@ -131,7 +177,8 @@ impl Store {
             }
             _ => Intake::Noted,
         };
-        self.note(&mut transaction, &told(delivery, verb, &explained, &intake)).await?;
+        notes.push(told(delivery, &explained, &intake));
+        self.note_all(&mut transaction, &notes).await?;
         transaction.commit().await?;
         if let Some(repo) = noted {
             self.noted.put(repo, ());
@@ -214,9 +261,9 @@ impl Store {
 }
 
 /// What the audit chain holds of a delivery.
-fn told(delivery: &NewDelivery<'_>, verb: &str, explained: &Explanation, intake: &Intake) -> Note {
+pub(super) fn told(delivery: &NewDelivery<'_>, explained: &Explanation, intake: &Intake) -> Note {
     let facts = json!({
-        "forge": delivery.forge, "delivery": plain(delivery.delivery), "event": plain(delivery.event), "verb": verb,
+        "forge": delivery.forge, "delivery": plain(delivery.delivery), "event": plain(delivery.event), "verb": delivery.verb(),
         "body": Digest::of(delivery.body.as_bytes()), "came_to": intake.name(),
     });
     let note = match intake {
@@ -248,66 +295,7 @@ async fn note_repository(transaction: &mut sqlx::Transaction<'_, sqlx::Any>, rep
     Ok(())
 }
 
-/// A job to insert.
-pub(super) struct NewJob<'a> {
-    pub(super) id: &'a str,
-    pub(super) trigger: &'a Trigger,
-    pub(super) origin: Option<&'a Origin>,
-}
-
 impl Store {
-    /// Inserts a queued job unless the issue has an active one.
-    ///
-    /// # Errors
-    /// [`StoreError::EpisodeKnown`] when its origin has a job already, or the database fails.
-    pub(super) async fn insert_job(
-        &self,
-        transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
-        new: &NewJob<'_>,
-        now_ms: i64,
-    ) -> Result<bool, StoreError> {
-        let origin = new.origin.map(serde_json::to_string).transpose().map_err(|error| StoreError::Failed(error.to_string()))?;
-        let trigger = new.trigger;
-        let inserted = sqlx::query(
-            "insert into jobs (id, forge, repo_id, repo_path, issue, issue_url, title, body, state, stage, queued_ms, not_before_ms, \
-         lease_until_ms, fence, leases, checkpoint, origin_key, origin, priority, turn) \
-         values ($1, $2, $3, $4, $5, $6, $7, $8, 'queued', 'queued', $9, 0, 0, 0, 0, '{}', $10, $11, $12, (select max(turn) from (\
-         select coalesce(max(turn) + 1, 0) as turn from jobs where state = 'queued' and forge = $2 and repo_id = $3 and priority = $12 \
-         union all select coalesce(max(turn), 0) as turn from jobs where state <> 'queued' and priority = $12) turns)) \
-         on conflict (forge, repo_id, issue) where state <> 'done' do nothing",
-        )
-        .bind(new.id)
-        .bind(&trigger.repo.forge)
-        .bind(&trigger.repo.id)
-        .bind(plain(&trigger.repo.path))
-        .bind(trigger.number)
-        .bind(plain(&trigger.url))
-        .bind(plain(&trigger.title))
-        .bind(plain(&trigger.body))
-        .bind(now_ms)
-        .bind(new.origin.map(|origin| origin.key.as_str()))
-        .bind(origin)
-        .bind(self.priority_of(&trigger.repo))
-        .execute(&mut **transaction)
-        .await;
-        match inserted {
-            Ok(inserted) if inserted.rows_affected() == 1 => {
-                let asked = Digest::of(format!("{}\0{}", trigger.title, trigger.body).as_bytes());
-                let facts = json!({"issue_text": asked, "origin": new.origin.map(|origin| Digest::of(origin.key.as_bytes()))});
-                let note = Note::new(Kind::JobMade, facts).about(repository_name(&trigger.repo), Some(trigger.number)).of_job(new.id);
-                let note = match new.origin {
-                    Some(origin) => note.by_person(&trigger.repo.forge, &origin.by.login),
-                    None => note,
-                };
-                self.note(transaction, &note).await?;
-                Ok(true)
-            }
-            Ok(_) => Ok(false),
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Err(StoreError::EpisodeKnown),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Gives one job to the deliveries that waited for the issue's last job to end.
     pub(super) async fn take_over_waiting(
         &self,

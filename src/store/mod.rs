@@ -7,6 +7,7 @@
 mod acts;
 mod api;
 mod asks;
+mod at_once;
 mod audit;
 mod baselines;
 mod counted;
@@ -15,6 +16,7 @@ mod fates;
 mod jobs;
 mod known;
 mod lease;
+mod new_jobs;
 mod queue;
 mod repositories;
 mod reviews;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::AnyPoolOptions;
-use sqlx::{AnyPool, Row as _};
+use sqlx::{AnyPool, Connection as _, Row as _};
 
 use crate::audit::Life;
 use crate::domain::{Clock, Redactor, RepoRef, SystemClock};
@@ -125,6 +127,16 @@ impl Store {
         let pool = AnyPoolOptions::new()
             .max_connections(if is_shared { 16 } else { 8 })
             .acquire_timeout(Duration::from_secs(10))
+            // Only a connection that rested is asked whether it is still there: a busy one would pay a round trip for each use.
+            .test_before_acquire(false)
+            .before_acquire(|connection, about| {
+                Box::pin(async move {
+                    if about.idle_for >= RESTED {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     for setting in settings {
@@ -269,9 +281,19 @@ enum Alone {
 }
 
 /// What people on the forge write, as PostgreSQL can keep it: it knows no NUL.
+type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
+
+/// The places of so many more values after those that are taken.
+fn places(taken: usize, more: usize) -> String {
+    (taken + 1..=taken + more).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
+}
+
 fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
+
+/// A connection that nobody used for so long may be gone.
+const RESTED: Duration = Duration::from_secs(1);
 
 const SQLITE: &[&str] = &["pragma busy_timeout = 10000", "pragma journal_mode = wal", "pragma synchronous = full"];
 

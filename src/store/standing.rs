@@ -3,8 +3,8 @@
 use serde_json::json;
 use sqlx::Row as _;
 
-use super::deliveries::NewJob;
 use super::lease::Checkpoint;
+use super::new_jobs::NewJob;
 use super::{Alone, Lease, Store, StoreError, plain, repository_name, run_files};
 use crate::audit::{Digest, Kind, Note};
 use crate::domain::{Cancel, Clock, Ids, IssueText, Origin, RepoRef, Trigger};

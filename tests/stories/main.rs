@@ -4,6 +4,7 @@
 
 mod access;
 mod api;
+mod at_once;
 mod attempts;
 mod audit;
 mod audit_kept;
