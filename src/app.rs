@@ -7,6 +7,7 @@ mod door;
 mod forges;
 mod lock;
 mod settings;
+mod traces;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,6 +39,7 @@ use crate::model::{Client, Model};
 use crate::pipeline::{self, Parts};
 use crate::sandbox::{Sandboxes, Target, kubernetes, local};
 use crate::store::Store;
+use crate::telemetry::traces::Traces;
 use crate::web::{self, Door, Routes};
 use crate::worker::{self, Worker};
 
@@ -56,6 +58,7 @@ pub struct Service {
     listener: TcpListener,
     concurrency: usize,
     grace: Duration,
+    traces: Traces,
     lock: DataLock,
 }
 
@@ -124,6 +127,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
     }
     let (listener, address) = listen(file).await.map_err(one)?;
     let wake = Arc::new(Notify::new());
+    let traces = traces::sent(config, &clock).map_err(one)?;
     let settings = worker::Settings {
         owner: owner(file),
         lease: Duration::from_secs(file.service.lease_seconds),
@@ -136,6 +140,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         limits: queue_limits(file),
         keeping: audit::keeping(&file.audit),
         signing: audit::signing(config, key.clone(), &forges, &parts.mirrors),
+        traces: traces.clone(),
     };
     let gate = access::gate(config, forges.clone(), &store, &clock).await.map_err(one)?;
     let worker = Arc::new(Worker::new(store.clone(), forges, parts, settings, ids.clone(), wake.clone()));
@@ -150,6 +155,7 @@ pub async fn build_with(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids
         listener,
         concurrency: file.service.concurrency,
         grace: Duration::from_secs(file.service.grace_seconds),
+        traces,
         lock,
     })
 }
@@ -176,7 +182,9 @@ fn door(
         wake,
         max_body_bytes: config.file.service.max_body_bytes,
         gate,
-        pages: web::Pages::new(examine, key, config.file.service.data.join("runs")).with_most_open(config.file.queue.open_per_repository),
+        pages: web::Pages::new(examine, key, config.file.service.data.join("runs"))
+            .with_most_open(config.file.queue.open_per_repository)
+            .with_traces(traces::shown(config)),
         operator_token: config.operator_token.clone(),
     }
 }
@@ -220,6 +228,7 @@ impl Service {
         let result = web::serve(self.listener, self.routes, stop.clone()).await;
         stop.cancel();
         hands.await.ok();
+        self.traces.close().await;
         self.store.close().await;
         result
     }
@@ -288,13 +297,14 @@ pub async fn open_store(config: &Config) -> Result<Store, String> {
 /// Where PostgreSQL listens when nothing else is said.
 const POSTGRES_PORT: u16 = 5432;
 
-/// The addresses that the service itself reaches, the forges, the model and the database: a sandbox must prove that it does not.
+/// The addresses that the service itself reaches, the forges, the model, the database and the collector of traces: a sandbox must prove that it does not.
 async fn reachable_for_us(file: &File) -> Vec<Target> {
     let urls = file
         .forges
         .iter()
         .flat_map(|forge| [forge.url.clone(), forge.service_url().clone(), forge.api_base()])
         .chain([file.model.url.clone()])
+        .chain(file.telemetry.traces.as_ref().map(|traces| traces.endpoint.clone()))
         .chain(file.service.database.as_deref().and_then(|database| Url::parse(database).ok()));
     let mut targets = Vec::new();
     for url in urls {

@@ -9,6 +9,7 @@ mod forge;
 mod queue;
 mod read;
 mod secrets;
+mod telemetry;
 mod web;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub use cluster::{Cluster, Medium, PullPolicy, Toleration};
 pub use forge::{DraftFallback, Forge, ForgeKind};
 pub use queue::{Priority, Queue};
 pub use secrets::SecretSource;
+pub use telemetry::{Telemetry, Traces};
 pub use web::{Proxy, Roles, SignIn, Web, WebAccess};
 
 /// The whole file, checked: what is here can be worked with.
@@ -41,6 +43,8 @@ pub struct Config {
     pub operator_token: Option<SecretString>,
     /// The key that the audit chain is signed with, where one is configured.
     pub audit_key: Option<SecretString>,
+    /// The value of the header that the collector of traces wants, where one is configured.
+    pub traces_header: Option<SecretString>,
     /// The secrets of the applications that people sign in by, one for each `[[web.sign_in]]`.
     pub sign_in: Vec<SecretString>,
 }
@@ -104,6 +108,9 @@ pub struct File {
     /// Who may look.
     #[serde(default)]
     pub web: Web,
+    /// What is told to other programs.
+    #[serde(default)]
+    pub telemetry: Telemetry,
 }
 
 /// `[service]`
@@ -422,6 +429,7 @@ impl File {
             verify: Verify::default(),
             audit: Audit::default(),
             web: Web::default(),
+            telemetry: Telemetry::default(),
         }
     }
 

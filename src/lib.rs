@@ -24,9 +24,10 @@
 //!        <- pipeline <- worker <- web <- app <- cli
 //! ```
 //!
-//! sqlx is named only in `store`, reqwest in `forge`, `model`, `demo` and `client` (the other side of our API, which `cli` asks by), axum in `web` and `demo`, kube in `sandbox::kubernetes`, the git program in
+//! sqlx is named only in `store`, reqwest in `forge`, `model`, `telemetry`, `demo` and `client` (the other side of our API, which `cli` asks by), axum in `web` and `demo`, kube in `sandbox::kubernetes`, the git program in
 //! `git` and, as the forge that it plays, in `demo`.
-//! `tools` is what runs inside the sandbox; the program `frognano-tools` compiles it alone.
+//! `tools` is what runs inside the sandbox; the program `frognano-tools` compiles it alone. `telemetry` (logs, counts, traces) knows `domain` alone, and rooms behind
+//! `config` tell it what happens.
 
 pub mod tools;
 

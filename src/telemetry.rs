@@ -1,6 +1,7 @@
-//! What the service tells of itself: [`metrics`], and logs: one line an event, as JSON for machines or as text for a terminal, on the error output. Bodies and secrets are never in them.
+//! What the service tells of itself: [`metrics`], [`traces`], and logs: one line an event, as JSON for machines or as text for a terminal, on the error output. Bodies and secrets are never in them.
 
 pub mod metrics;
+pub mod traces;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, OnceLock};

@@ -34,9 +34,10 @@ use crate::forge::Forge;
 use crate::pipeline::{self, Asked, Parts, Stop, Work};
 use crate::publish::report::Report;
 use crate::publish::{Allowance, Place, StatusComment, text};
-use crate::store::{Claimed, Keeping, QueueLimits, Store, StoreError, Which};
+use crate::store::{Claimed, Keeping, QueueLimits, Store, StoreError, Which, repository_name};
 
 use crate::telemetry::metrics;
+use crate::telemetry::traces::{About, RunTrace, Traces};
 use record::{JobEpisodes, JobRecord};
 use stopping::Done;
 use witnessed::Witnessed;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub keeping: Keeping,
     /// How the end of the audit chain is signed.
     pub signing: Signing,
+    /// Where the traces of runs go.
+    pub traces: Traces,
 }
 
 /// Something that happened, for who watches (the progress bars of the command line).
@@ -252,18 +255,32 @@ impl Worker {
         let span =
             tracing::info_span!("run", job = %claimed.lease.job(), run = %claimed.run, repo = %claimed.repo.path, issue = claimed.issue);
         let (cancel, done) = (abort.child_token(), Done::default());
+        let trace = self.trace_of(claimed);
+        if let Some(waited) = claimed.waited_ms {
+            trace.waited(waited);
+        }
         let kept = async {
             let asked = tokio::select! {
-                ended = self.run(claimed, part, cancel.clone(), &done) => return ended,
+                ended = trace.within(self.run(claimed, part, cancel.clone(), &done)) => return ended,
                 () = self.heartbeat(claimed) => {
                     tracing::warn!("the lease was lost: this run stops without a further word");
                     return Ended::LeaseLost;
                 }
                 asked = self.until_cancelled(claimed, &cancel, &done) => asked,
             };
-            self.end_from_outside(claimed, asked).await
+            trace.within(self.end_from_outside(claimed, asked)).await
         };
         tracing::Instrument::instrument(kept, span).await
+    }
+
+    fn trace_of(&self, claimed: &Claimed) -> RunTrace {
+        self.settings.traces.of(&About {
+            job: &claimed.lease.job().0,
+            run: &claimed.run.0,
+            repository: &repository_name(&claimed.repo),
+            asked_ms: claimed.queued_ms,
+            lease: claimed.leases,
+        })
     }
 
     /// Prolongs the lease again and again; returns when it is lost.

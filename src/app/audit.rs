@@ -71,7 +71,7 @@ pub fn redactor(config: &Config) -> Result<Redactor, String> {
         };
         secrets.webhook.iter().chain([access]).cloned().collect::<Vec<_>>()
     };
-    let others = [&config.model_key, &config.database_password, &config.operator_token, &config.audit_key];
+    let others = [&config.model_key, &config.database_password, &config.operator_token, &config.audit_key, &config.traces_header];
     let all = config
         .forges
         .iter()

@@ -15,6 +15,7 @@ use crate::leaf::tools;
 use crate::model::qwen::{self, Kind, Tools};
 use crate::model::{self, Client, Model as _, TurnRequest};
 use crate::store::{ChainState, Store};
+use crate::telemetry::traces;
 
 /// More known repositories than this are not looked at.
 const MOST_REPOSITORIES: i64 = 200;
@@ -40,6 +41,7 @@ pub async fn examine(config: &Config, named: &[RepoRef]) -> Vec<Check> {
     }
     made.extend(the_model(config).await);
     made.extend(the_sandbox(config).await);
+    made.extend(the_collector(config).await);
     made.extend(database.done());
     made
 }
@@ -205,6 +207,21 @@ async fn the_sandbox(config: &Config) -> Vec<Check> {
     }
     found.extend(checks.done());
     found
+}
+
+/// Whether the collector of traces takes them, where one is configured: no run needs it.
+async fn the_collector(config: &Config) -> Vec<Check> {
+    let mut checks = Checks::of("traces");
+    let asked = match super::traces::settings(config) {
+        Ok(None) => return Vec::new(),
+        Ok(Some(settings)) => traces::ask(settings).await,
+        Err(why) => Err(why),
+    };
+    match asked {
+        Ok(()) => checks.ok("answers", "the collector took an empty message"),
+        Err(why) => checks.warn("answers", format!("{why}; see [telemetry.traces]. Runs go on without traces")),
+    }
+    checks.done()
 }
 
 #[cfg(test)]

@@ -95,6 +95,6 @@ async fn learn_account(name: String, forge: Arc<dyn Forge>, myself: OwnAccounts)
     }
 }
 
-fn read_ca(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
+pub(super) fn read_ca(file: Option<&Path>) -> Result<Option<Vec<u8>>, String> {
     file.map(|file| std::fs::read(file).map_err(|error| format!("{}: can't be read: {error}", file.display()))).transpose()
 }

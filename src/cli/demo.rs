@@ -170,6 +170,7 @@ impl Demo {
             database_password: None,
             operator_token: None,
             audit_key: None,
+            traces_header: None,
             sign_in: Vec::new(),
         })
     }

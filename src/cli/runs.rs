@@ -278,6 +278,8 @@ fn shown(run: &Value) -> String {
         ("", text(&run["detail"])),
         ("steps", text(&run["steps"])),
         ("to stop", text(&run["cancel_asked"])),
+        ("trace", text(&run["trace"])),
+        ("", text(&run["trace_url"])),
     ];
     for stage in run["stages"].as_array().into_iter().flatten() {
         lines.push(("stage", format!("{} {:.1} s", text(&stage["stage"]), stage["took_ms"].as_f64().unwrap_or(0.0) / 1000.0)));

@@ -170,11 +170,12 @@ impl File {
         demand(self.repositories.max_bytes > 0, "[repositories] max_bytes: more than 0".to_owned());
         complaints.extend(of_the_cluster);
         complaints.extend(self.complaints_of_web());
+        complaints.extend(self.complaints_of_telemetry());
         complaints
     }
 }
 
-fn is_web(url: &Url) -> bool {
+pub(super) fn is_web(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
 }
 

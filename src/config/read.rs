@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{Access, Config, File, Forge, ForgeSecrets, Guard, Model, Queue, Repositories, Run, Sandbox, SecretSource, Service, Web};
+use super::{
+    Access, Audit, Config, File, Forge, ForgeSecrets, Guard, Model, Queue, Repositories, Run, Sandbox, SecretSource, Service, Traces,
+    Verify, Web,
+};
 
 impl Config {
     /// Reads and checks a file and the secrets that it names.
@@ -34,6 +37,7 @@ impl Config {
         let model_key = read(&file.model.key, "[model] key");
         let operator_token = read(&file.service.operator_token, "[service] operator_token");
         let audit_key = read(&file.audit.key, "[audit] key");
+        let traces_header = file.telemetry.traces.as_ref().and_then(|traces| read(&traces.header_value, "[telemetry.traces] header_value"));
         let database_password = read(&file.service.database_password, "[service] database_password");
         let mut sign_in = Vec::new();
         for entry in &file.web.sign_in {
@@ -45,7 +49,8 @@ impl Config {
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Self { file, forges: forges.into_iter().flatten().collect(), model_key, database_password, operator_token, audit_key, sign_in })
+        let forges = forges.into_iter().flatten().collect();
+        Ok(Self { file, forges, model_key, database_password, operator_token, audit_key, traces_header, sign_in })
     }
 }
 
@@ -67,7 +72,20 @@ fn parse_every_section(text: &str) -> Result<File, Vec<String>> {
             "run" => every_key::<Run>(value, &place, &[], &mut complaints),
             "repositories" => every_key::<Repositories>(value, &place, &[], &mut complaints),
             "guard" => every_key::<Guard>(value, &place, &[], &mut complaints),
+            "verify" => every_key::<Verify>(value, &place, &[], &mut complaints),
+            "audit" => every_key::<Audit>(value, &place, &[], &mut complaints),
             "web" => every_key::<Web>(value, &place, &[], &mut complaints),
+            "telemetry" => match value.as_table() {
+                Some(parts) => {
+                    for (key, part) in parts {
+                        match key.as_str() {
+                            "traces" => every_key::<Traces>(part, "[telemetry.traces]", &["endpoint"], &mut complaints),
+                            other => complaints.push(format!("{place} {other}: unknown field")),
+                        }
+                    }
+                }
+                None => complaints.push("[telemetry]: is no section".to_owned()),
+            },
             "forge" => match value.as_array() {
                 Some(forges) => {
                     for (at, forge) in forges.iter().enumerate() {

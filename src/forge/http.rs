@@ -21,9 +21,10 @@ use super::answer::{Answer, Trouble, shorten};
 use super::credentials::{Credentials, Fixed};
 use super::etags::Etags;
 use super::limits::{Limits, Writes};
+use super::route::route;
 use super::settings::{Pause, Settings};
 use crate::domain::Clock;
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, traces};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -304,10 +305,14 @@ impl Http {
         Ok(())
     }
 
-    /// One try; a failure says whether the request may have reached the forge.
-    /// Asks once, and counts the answer.
+    /// Asks once, counts the answer and tells the trace; a failure says whether the request may have reached the forge.
     async fn once(&self, call: &Call<'_>, url: Url, token: &SecretString) -> Result<Answer, (Trouble, bool)> {
-        let answered = self.unseen(call, url, token).await;
+        let mut span = traces::call(format!("{} {}", call.method, route(call.path)));
+        let answered = span.around(self.unseen(call, url, token)).await;
+        let status = answered.as_ref().map_or(0, |answer| answer.status.as_u16());
+        span.set("frognano.forge", traces::Value::name(&self.name));
+        span.set("http.request.method", traces::Value::name(call.method.as_str()));
+        span.set("http.response.status_code", u32::from(status));
         let class = match answered.as_ref().map(|answer| answer.status.as_u16() / 100) {
             Ok(2 | 3) => "2xx",
             Ok(4) => "4xx",

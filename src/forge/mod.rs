@@ -21,6 +21,7 @@ mod limits;
 pub mod oauth;
 mod own;
 mod payload;
+mod route;
 mod rows;
 mod settings;
 mod signature;

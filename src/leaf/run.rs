@@ -13,7 +13,7 @@ use super::stuck::is_stuck;
 use super::trajectory::{Observation, Recovery, Step, Trajectory, TurnRecord};
 use super::{Budgets, LeafError, Observer, Preset, telling};
 use crate::domain::{Clock, ExitReason};
-use crate::model::qwen::Tools;
+use crate::model::qwen::{Kind, Tools};
 use crate::model::{Model, ModelError, Turn, TurnRequest};
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::telemetry::metrics;
@@ -92,11 +92,13 @@ impl<'a> Run<'a> {
         let step = self.next_step();
         let cap = self.context.cap(self.preset.max_tokens_per_turn);
         let asked_ms = self.elapsed_ms();
-        let Reading { turn, asks, record: reading } = match self.ask(cap).await? {
+        let mut span = telling::turn_begins(step, self.with.model);
+        let Reading { turn, asks, record: reading } = match span.around(self.ask(cap)).await? {
             Some(turn) => reading::read_turn(turn, step, cap, &self.tools),
             None => reading::unread(),
         };
         telling::tell_of(&reading, self.with.model);
+        telling::turn_ended(span, &reading, &turn);
         let tokens = turn.usage.map_or((0, 0), |usage| (usage.prompt_tokens, usage.completion_tokens));
         metrics::turn(reading.kind.name(), tokens.0, tokens.1);
         let answered_ms = self.elapsed_ms();
@@ -127,7 +129,8 @@ impl<'a> Run<'a> {
                 Err(Stop::Ending(ExitReason::Agent, String::new()))
             }
             Asks::Calls(calls) => {
-                let observations = self.run_calls(&turn, &calls).await?;
+                let recovered = record.reading.as_ref().is_some_and(|reading| reading.kind == Kind::Recovered);
+                let observations = self.run_calls(&turn, &calls, recovered).await?;
                 record.tools_ms = self.elapsed_ms().saturating_sub(answered_ms);
                 self.finish_step(&turn, &calls, observations, record).await
             }
@@ -174,11 +177,15 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the calls in order. When one can't be run, what there is of the step is kept aside and the conversation stays as it was.
-    async fn run_calls(&mut self, turn: &Turn, calls: &[Call]) -> Result<Vec<Observation>, Stop> {
+    async fn run_calls(&mut self, turn: &Turn, calls: &[Call], recovered: bool) -> Result<Vec<Observation>, Stop> {
         let mut observations = Vec::with_capacity(calls.len());
         for call in calls {
-            match self.run_call(call).await {
-                Ok(observation) => observations.push(Observation { tool: call.name.clone(), observation }),
+            let mut span = telling::call_begins(call, &self.tools, recovered);
+            match span.around(self.run_call(call)).await {
+                Ok(observation) => {
+                    telling::call_ended(span, &observation);
+                    observations.push(Observation { tool: call.name.clone(), observation });
+                }
                 Err(stop) => {
                     let assistant = history::assistant(turn, calls, Arguments::AsGiven);
                     self.trajectory.frognano.interrupted = Some(Step { step: self.next_step(), assistant, observations });

@@ -13,6 +13,7 @@ use crate::domain::{Outcome, TestRun};
 use crate::leaf::{self, Preset};
 use crate::publish::report::{AttemptTold, Report, Told};
 use crate::store::Tried;
+use crate::telemetry::traces;
 use crate::verify::Proof;
 
 use super::judge::{self, Rules};
@@ -37,6 +38,7 @@ pub(super) async fn best(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules
             break;
         }
     }
+    traces::attempt(0);
     let candidate = choose(work, ground, rules).await;
     work.report.notes.extend(broken_off);
     candidate
@@ -80,6 +82,7 @@ fn spent_ms(tried: &[Tried]) -> u64 {
 async fn one(work: &mut Work<'_>, ground: &Ground<'_>, rules: &Rules) -> Result<ControlFlow<String>, Stop> {
     let number = work.attempt();
     work.record.attempt(number, rules.attempts);
+    traces::attempt(number);
     if number > 1 {
         tracing::info!(number, of = rules.attempts, "a fresh attempt begins");
     }

@@ -41,7 +41,7 @@ use crate::publish::text::{self, Proposal};
 use crate::publish::{self, Destination, Place, PublishError};
 use crate::sandbox::Sandboxes;
 use crate::store::{Checkpoint, RunFiles, Store};
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, traces};
 
 pub use admit::UNKNOWN;
 pub use allowed::ForgeRules;
@@ -350,12 +350,12 @@ async fn publish(work: &mut Work<'_>, asked: &Asked<'_>, start: &Start, candidat
     work.checkpoint.pushing = Some(candidate.commit.clone());
     work.keep().await?;
     work.record.witness(Kind::ForgeWrite, json!({"to": {"write": "push", "commit": candidate.commit, "branch": branch}})).await?;
-    let refused = publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit).await?;
+    let refused = traces::span("push").around(publish::push(&to, &candidate.patch, &start.mirror, &candidate.commit)).await?;
     statement::put(work, asked, &start.mirror).await?;
     let title = text::title(&work.text.title, work.issue, &work.report);
     let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
-    let pull_request = publish::open(&to, work.checkpoint.opened, &title, &body).await?;
+    let pull_request = traces::span("pull request").around(publish::open(&to, work.checkpoint.opened, &title, &body)).await?;
     work.checkpoint.opened = Some(pull_request.number);
     work.keep().await?;
     admit::goes_on(work, asked).await?;
@@ -380,6 +380,7 @@ impl Work<'_> {
         }
         self.finish_stage();
         self.stage_began = Some((stage, self.parts.clock.now_ms()));
+        traces::stage(stage.name());
         self.record.enter(stage).await
     }
 
@@ -388,6 +389,7 @@ impl Work<'_> {
         if let Some((stage, began)) = self.stage_began.take() {
             let took = u64::try_from(self.parts.clock.now_ms() - began).unwrap_or(0);
             metrics::stage(stage.name(), took);
+            traces::stage_ended();
             self.checkpoint.stage_ms.push((stage.name().to_owned(), took));
         }
     }

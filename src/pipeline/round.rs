@@ -6,6 +6,7 @@
 use crate::domain::{Fault, ObjectId, Outcome, Round, Stage};
 use crate::git::{GitError, Mirrors};
 use crate::publish::{self, Added, Destination, PublishError, text};
+use crate::telemetry::traces;
 
 use super::attempts::{self, Ground};
 use super::{Asked, Candidate, Start, Stop, Work, admit, clone, judge, statement};
@@ -49,7 +50,8 @@ async fn publish(
     let body = text::pull_request(&work.proposal(asked));
     admit::goes_on(work, asked).await?;
     let commits = (&head.base, &candidate.commit);
-    if publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &work.report, &body).await? == Added::Moved {
+    let adding = publish::add(&to, &candidate.patch, &base.mirror, commits, round.pull_request, &work.report, &body);
+    if traces::span("push").around(adding).await? == Added::Moved {
         forget_work_on_head(work);
         work.keep().await?;
         return Err(Stop::later("somebody pushed to the branch meanwhile; the work begins again on top of that"));

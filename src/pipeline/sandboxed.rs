@@ -7,6 +7,7 @@ use crate::audit::{Digest, Kind};
 use crate::domain::ObjectId;
 use crate::git::{Mirror, Tree};
 use crate::sandbox::{ProbeReport, Sandbox};
+use crate::telemetry::traces;
 
 use super::{Stop, Work};
 
@@ -20,7 +21,8 @@ pub(super) async fn with_tree(
     purpose: &str,
 ) -> Result<Box<dyn Sandbox>, Stop> {
     let name = format!("{}-{purpose}", work.run);
-    let mut sandbox = work.parts.sandboxes.start_for(&name, &work.run.0, &work.issue_url).await?;
+    let starting = work.parts.sandboxes.start_for(&name, &work.run.0, &work.issue_url);
+    let mut sandbox = traces::span("sandbox start").around(starting).await?;
     work.report.sandbox = serde_json::to_value(Told { image: image(work), probed: sandbox.probe_report() }).ok();
     let told = work.report.sandbox.clone().unwrap_or_default();
     let facts = json!({"purpose": purpose, "image": told.get("image"), "proof": Digest::of(told.to_string().as_bytes())});
@@ -28,7 +30,7 @@ pub(super) async fn with_tree(
         sandbox.close().await;
         return Err(stop);
     }
-    let filled = fill(work, mirror, commit, branch, tree, sandbox.as_mut()).await;
+    let filled = traces::span("sandbox fill").around(fill(work, mirror, commit, branch, tree, sandbox.as_mut())).await;
     match filled {
         Ok(()) => Ok(sandbox),
         Err(stop) => {

@@ -39,6 +39,22 @@ pub enum Stop {
 }
 
 impl Stop {
+    /// The stable name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Outcome(_) => "outcome",
+            Self::Quiet(_) => "quiet",
+            Self::Hidden => "hidden",
+            Self::ModelDown(_) => "model_down",
+            Self::Later { .. } => "later",
+            Self::TryAgain(..) => "try_again",
+            Self::InQueue => "in_queue",
+            Self::LeaseLost => "lease_lost",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
     pub(crate) fn later(why: impl Into<String>) -> Self {
         Self::Later { why: why.into(), after_ms: None }
     }

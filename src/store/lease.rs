@@ -164,6 +164,8 @@ pub struct Claimed {
     pub origin: Option<Origin>,
     /// What is finished.
     pub checkpoint: Checkpoint,
+    /// When it was asked, in milliseconds since the Unix epoch.
+    pub queued_ms: i64,
     /// How long the job waited, in milliseconds, where the work on it begins now.
     pub waited_ms: Option<i64>,
 }
@@ -412,6 +414,7 @@ pub(super) fn claimed(row: &sqlx::any::AnyRow) -> Result<Claimed, StoreError> {
         text: IssueText { title: row.try_get("title")?, body: row.try_get("body")? },
         origin,
         checkpoint,
+        queued_ms: row.try_get("queued_ms")?,
         waited_ms: None,
     })
 }

@@ -162,8 +162,8 @@ impl Store {
                 continue;
             };
             let mut claimed = claimed(&row)?;
-            let (queued, started): (i64, Option<i64>) = (row.try_get("queued_ms")?, row.try_get("started_ms")?);
-            claimed.waited_ms = started.filter(|started| *started == now).map(|started| started.saturating_sub(queued).max(0));
+            let started: Option<i64> = row.try_get("started_ms")?;
+            claimed.waited_ms = started.filter(|started| *started == now).map(|started| started.saturating_sub(claimed.queued_ms).max(0));
             let facts = json!({"worker": Digest::of(owner.as_bytes()), "leases": claimed.leases, "was_at": claimed.stage});
             self.note(&mut transaction, &claimed.lease.note(Kind::JobClaimed, facts)).await?;
             transaction.commit().await?;

@@ -35,6 +35,7 @@ fn describe() {
     describe_counter!("frognano_recovered_tool_calls_total", "Tool calls that the model's server lost and that were found in its text.");
     describe_counter!("frognano_faults_total", "Faults of ours or the machine's, by kind.");
     describe_counter!("frognano_forge_calls_total", "Calls of a forge's API, by the answer's class.");
+    describe_counter!("frognano_trace_spans_total", "Spans of traces, by what they came to: sent, or lost as dropped, refused or unsent.");
     describe_histogram!("frognano_stage_seconds", Unit::Seconds, "How long each stage of a run took.");
     describe_histogram!("frognano_queue_wait_seconds", Unit::Seconds, "From the label to the first work on it.");
     describe_gauge!("frognano_jobs", "Jobs in the database, by state.");
@@ -102,6 +103,11 @@ pub fn fault(kind: &str) {
 /// A forge was asked. `answer` is `2xx` to `5xx`, or `none`.
 pub fn forge_call(forge: &str, answer: &'static str) {
     counter!("frognano_forge_calls_total", "forge" => forge.to_owned(), "answer" => answer).increment(1);
+}
+
+/// So many spans came to this.
+pub fn spans(came_to: &'static str, spans: u64) {
+    counter!("frognano_trace_spans_total", "came_to" => came_to).increment(spans);
 }
 
 /// A stage took so long.

@@ -12,7 +12,7 @@ use crate::publish::{self, Place, StatusComment, replies, text};
 use crate::store::{Claimed, KnownJob, StoreError};
 
 use super::{Ended, Progress, Worker, millis};
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, traces};
 
 impl Worker {
     /// Says the outcome on the issue, keeps the report, and ends the job. A forge that does not answer puts the job back: nothing is ended unsaid.
@@ -66,6 +66,7 @@ impl Worker {
             Ok(()) => {
                 tracing::info!(reason, "nothing to do");
                 metrics::run_ended(outcome.name(), reason);
+                traces::run_ended(outcome.name(), reason, None);
                 self.wake.notify_one();
                 Ended::Quietly
             }
@@ -80,6 +81,7 @@ impl Worker {
     /// Puts the job back with all that is finished.
     pub(super) async fn put_back(&self, claimed: &Claimed, status: &mut StatusComment<'_>, stop: Stop) -> Ended {
         let retry = millis(self.settings.retry);
+        let name = stop.name();
         let (stage, delay_ms, counts, why) = match stop {
             Stop::LeaseLost => return Ended::LeaseLost,
             Stop::ModelDown(why) => {
@@ -113,6 +115,7 @@ impl Worker {
             Stop::Outcome(_) | Stop::Quiet(_) | Stop::Hidden => return Ended::PutBack,
         };
         tracing::warn!(why, delay_ms, "the job is put back");
+        traces::put_back(name, delay_ms);
         match self.store.put_back(&claimed.lease, stage, delay_ms, counts, self.parts.clock.as_ref()).await {
             Ok(()) => {}
             Err(StoreError::LeaseLost(_)) => return Ended::LeaseLost,
@@ -200,6 +203,7 @@ impl Worker {
 fn count(outcome: &Outcome, report: &Report) {
     let reason = if matches!(outcome, Outcome::Cancelled { .. }) { String::new() } else { outcome.reason() };
     metrics::run_ended(outcome.name(), &reason);
+    traces::run_ended(outcome.name(), &reason, report.proof.as_deref());
     match outcome {
         Outcome::Proposed { .. } => metrics::verdict(report.proof.as_deref().unwrap_or_default()),
         Outcome::Abandoned { .. } => metrics::fault(&reason),

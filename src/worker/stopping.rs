@@ -13,7 +13,8 @@ use crate::forge::{Forge, ForgeError};
 use crate::pipeline::UNKNOWN;
 use crate::publish::report::Report;
 use crate::publish::{Place, StatusComment, text};
-use crate::store::{Ask, Claimed, KnownJob};
+use crate::store::{Ask, Claimed, KnownJob, repository_name};
+use crate::telemetry::traces::About;
 
 use super::asks::Unanswered;
 use super::commands::found;
@@ -157,11 +158,19 @@ impl Worker {
         if self.store.end_queued(job, &cancel.why, self.parts.clock.as_ref(), self.ids.as_ref()).await? {
             tracing::info!(job = job.id, why = cancel.why, "a waiting job was stopped");
             if let Some(run) = &job.run {
+                self.ended_in_the_queue(job, run);
                 self.parts.tidy(&job.repo, &crate::domain::RunId(run.clone())).await;
             }
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Of a run that was put back and ends there, the trace has its beginning.
+    fn ended_in_the_queue(&self, job: &KnownJob, run: &str) {
+        let repository = repository_name(&job.repo);
+        let about = About { job: &job.id, run, repository: &repository, asked_ms: job.queued_ms, lease: 0 };
+        self.settings.traces.of(&about).ended("cancelled", "", None);
     }
 
     /// Looks again and again whether a run is to stop; then tells it, and returns when it must be ended from outside. What is being published

@@ -21,8 +21,14 @@ pub struct Bot {
 
 impl Bot {
     pub fn start(house: &House) -> Self {
+        Self::start_with(house, &[])
+    }
+
+    /// With further variables in its environment.
+    pub fn start_with(house: &House, variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frognano-bot"));
         command.args(["serve", "--config"]).arg(house.write_config()).stderr(Stdio::piped()).stdin(Stdio::null());
+        command.envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut log = String::new();

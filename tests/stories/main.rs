@@ -59,6 +59,7 @@ mod stopping;
 mod told;
 mod toolcalls;
 mod tools;
+mod traces;
 mod unseen;
 mod verdict;
 mod verify;

@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("forge", &["domain", "config", "telemetry"]),
     ("store", &["audit", "domain", "config"]),
     ("git", &["domain", "config"]),
-    ("sandbox", &["domain", "config"]),
+    ("sandbox", &["domain", "config", "telemetry"]),
     ("model", &["domain", "config"]),
     ("leaf", &["domain", "config", "sandbox", "model", "telemetry"]),
     ("verify", &["domain", "config", "sandbox"]),
@@ -33,18 +33,32 @@ const ARROWS: [(&str, &[&str]); 20] = [
     (
         "app",
         &[
-            "audit", "config", "domain", "forge", "git", "guard", "leaf", "model", "pipeline", "publish", "sandbox", "store", "web",
+            "audit",
+            "config",
+            "domain",
+            "forge",
+            "git",
+            "guard",
+            "leaf",
+            "model",
+            "pipeline",
+            "publish",
+            "sandbox",
+            "store",
+            "telemetry",
+            "web",
             "worker",
         ],
     ),
 ];
 
 /// Libraries that only some rooms may name.
-const KEPT_IN: [(&str, &[&str]); 7] = [
+const KEPT_IN: [(&str, &[&str]); 8] = [
     ("sqlx", &["store"]),
     ("axum", &["web", "demo"]),
     ("hyper", &["web"]),
-    ("reqwest", &["client", "forge", "model", "demo"]),
+    ("reqwest", &["client", "forge", "model", "demo", "telemetry"]),
+    ("opentelemetry_proto", &["telemetry"]),
     ("clap", &["cli"]),
     ("kube", &["sandbox"]),
     ("k8s_openapi", &["sandbox"]),
@@ -138,6 +152,54 @@ fn the_annotated_example_is_loaded_and_its_defaults_are_the_defaults() {
         (Some(defaults_of_guard.max_files), Some(defaults_of_guard.max_lines))
     );
     assert_eq!(config.forges.len(), 2);
+}
+
+/// The example with the sections that stand there commented out, where these are on.
+fn example_with(sections: &[&str]) -> String {
+    let mut is_on = false;
+    let line = |line: &str| {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        is_on = if bare.starts_with('[') { sections.iter().any(|section| bare.starts_with(section)) } else { is_on && bare != line };
+        if is_on { bare } else { line }.to_owned() + "\n"
+    };
+    example().lines().map(line).collect()
+}
+
+fn example_complains(text: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("secrets")).unwrap();
+    for secret in ["secrets/gitea-webhook", "secrets/gitea-token", "secrets/ghes-webhook", "secrets/collector", "ghes-token", "ca.pem"] {
+        std::fs::write(folder.path().join(secret), "s3cret").unwrap();
+    }
+    let ca = format!("{:?}", folder.path().join("ca.pem"));
+    let text = text.replace("{ env = \"FROGNANO_GHES_TOKEN\" }", "{ file = \"ghes-token\" }").replace("\"/etc/ssl/private-ca.pem\"", &ca);
+    Config::parse(&text, folder.path()).err().unwrap_or_default()
+}
+
+#[test]
+fn the_example_of_the_traces_is_loaded_and_what_is_wrong_in_it_is_told() {
+    let with_traces = example_with(&["[telemetry.traces]"]);
+    assert!(with_traces.contains("\nendpoint = ") && with_traces.contains("\nlink = "), "{with_traces}");
+    assert_eq!(example_complains(&with_traces), Vec::<String>::new());
+    let wrong = with_traces.replace("\nendpoint", "\nendpont").replace("\nshare = 1.0", "\nshare = \"all\"") + "[telemetry]\nlogs = 1\n";
+    let told = example_complains(&wrong).join("\n");
+    for words in [
+        "[telemetry.traces] endpont: unknown field",
+        "[telemetry.traces] endpoint: missing",
+        "[telemetry.traces] share: ",
+        "[telemetry] logs: unknown field",
+    ] {
+        assert!(told.contains(words), "{words} is not in {told}");
+    }
+    let without_a_secret = with_traces.replace("secrets/collector", "secrets/nowhere");
+    assert!(example_complains(&without_a_secret).concat().starts_with("[telemetry.traces] header_value: "));
+}
+
+#[test]
+fn a_fault_in_one_section_is_no_complaint_of_the_others() {
+    let every_section = example_with(&["[telemetry.traces]"]);
+    let told = example_complains(&format!("{every_section}[nonsense]\n"));
+    assert_eq!(told, ["[nonsense]: there is no such section"]);
 }
 
 #[test]

@@ -43,6 +43,12 @@ impl Tools {
         Self { list: schemas.as_array().into_iter().flatten().filter_map(Tool::of).collect() }
     }
 
+    /// Whether one of them has this very name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.list.iter().any(|tool| tool.name == name)
+    }
+
     /// The tool whose name has the same letters and digits.
     pub(super) fn find(&self, name: &str) -> Option<&Tool> {
         let plain = plain(name);

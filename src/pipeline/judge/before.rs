@@ -49,7 +49,7 @@ async fn measure(work: &mut Work<'_>, start: &Start, command: &TestCommand, rule
         work.enter(Stage::Proving).await?;
         let sandbox = sandboxed::with_tree(work, &start.mirror, &start.base, &start.branch, &start.tree, "before").await?;
         work.enter(Stage::TestsBefore).await?;
-        let first = super::room::run_and_close(sandbox, command, None, rules.test_time, &work.cancel).await?;
+        let first = super::room::run_and_close(("before", sandbox), command, None, rules.test_time, &work.cancel).await?;
         work.checkpoint.tests_before = Some(first);
         work.keep().await?;
     } else {

@@ -148,7 +148,7 @@ impl Bench<'_> {
     pub(super) async fn run(
         &self,
         work: &mut Work<'_>,
-        name: &str,
+        name: &'static str,
         changed: &[ChangedFile],
         files: Option<&[String]>,
     ) -> Result<Option<Kept>, Stop> {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{ChangedFile, Kept, ObjectId};
+use crate::domain::{ChangedFile, Kept, ObjectId, TestResult, TestRun};
 use crate::sandbox::Sandbox;
+use crate::telemetry::traces;
 use crate::verify::{self, TestCommand, TestOutcome};
 
 use super::super::{Start, Stop, Work, agent, sandboxed};
@@ -14,7 +15,7 @@ use super::super::{Start, Stop, Work, agent, sandboxed};
 #[derive(Clone, Copy)]
 pub(super) struct Room<'a> {
     /// What the sandbox is for, as part of its name.
-    pub(super) name: &'a str,
+    pub(super) name: &'static str,
     /// The command.
     pub(super) command: &'a TestCommand,
     /// What is put on base.
@@ -40,25 +41,45 @@ impl Room<'_> {
         };
         let tree = start.mirror.tree(&commit).await?;
         let sandbox = sandboxed::with_tree(work, &start.mirror, &commit, &start.branch, &tree, self.name).await?;
-        run_and_close(sandbox, self.command, self.files, self.time, &work.cancel).await
+        run_and_close((self.name, sandbox), self.command, self.files, self.time, &work.cancel).await
     }
 }
 
 /// Runs the tests in a sandbox that has the tree, and ends it.
 pub(super) async fn run_and_close(
-    mut sandbox: Box<dyn Sandbox>,
+    (name, mut sandbox): (&'static str, Box<dyn Sandbox>),
     command: &TestCommand,
     files: Option<&[String]>,
     time: Duration,
     cancel: &CancellationToken,
 ) -> Result<Kept, Stop> {
+    let mut span = traces::span("test run").with("frognano.purpose", name);
     let ran = tokio::select! {
         ran = verify::run_tests_of(sandbox.as_mut(), command, files, time) => Some(ran),
         () = cancel.cancelled() => None,
     };
     sandbox.close().await;
     Ok(match ran.ok_or(Stop::Shutdown)?? {
-        TestOutcome::Ran(run) => Ok(run),
-        TestOutcome::Unavailable(why) => Err(why),
+        TestOutcome::Ran(run) => {
+            tell_of(&run, &mut span);
+            Ok(run)
+        }
+        TestOutcome::Unavailable(why) => {
+            span.fail();
+            Err(why)
+        }
     })
+}
+
+fn tell_of(run: &TestRun, span: &mut traces::Span) {
+    span.set("frognano.tests.per_test", run.per_test);
+    span.set("frognano.tests.timed_out", run.timed_out);
+    let counts = [
+        ("frognano.tests.passed", TestResult::Passed),
+        ("frognano.tests.failed", TestResult::Failed),
+        ("frognano.tests.errors", TestResult::Error),
+    ];
+    for (key, result) in counts {
+        span.set(key, run.count(result) as u64);
+    }
 }

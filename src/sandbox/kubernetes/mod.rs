@@ -34,6 +34,7 @@ pub use settings::Settings;
 pub use trouble::{Remedy, Trouble};
 
 use crate::domain::Check;
+use crate::telemetry::traces;
 
 use super::{Command, Entry, Link, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, WORKSPACE};
 use held::{Held, Kinds};
@@ -105,7 +106,7 @@ impl Kubernetes {
             confined(&mut link).await?;
             Ok(stood)
         };
-        let (attempts, waited) = match proved.await {
+        let (attempts, waited) = match traces::span("probe").around(proved).await {
             Ok(stood) => stood,
             Err(SandboxError::Lost(why)) => {
                 let told = self.kinds.why_lost(&order.name, &why, &[wire.said(), link.last_words().await]).await;

@@ -23,6 +23,7 @@ pub use settings::{SANDBOX_UID, Settings};
 
 use super::probe::{Bait, outside};
 use super::{Command, Entry, Link, Listing, ProbeReport, Ran, Sandbox, SandboxError, Sandboxes, TakenFile, WORKSPACE};
+use crate::telemetry::traces;
 use cgroup::{Group, Limits, Tree};
 use spawn::{Descent, Passage};
 
@@ -111,7 +112,7 @@ impl Sandboxes for Local {
         let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(64).chain(format!("-{number}").chars()).collect();
         let bait = Bait::lay(&format!("frognano-bait-{}-{name}", std::process::id())).map_err(SandboxError::NotStarted)?;
         let mut sandbox = self.lock_up(&name).await.map_err(SandboxError::NotStarted)?;
-        sandbox.prove(&bait, &self.settings.probe_targets).await.map_err(|error| match error {
+        traces::span("probe").around(sandbox.prove(&bait, &self.settings.probe_targets)).await.map_err(|error| match error {
             SandboxError::Lost(why) => SandboxError::NotStarted(why),
             other => other,
         })?;

@@ -33,7 +33,7 @@ async fn found(door: &Door, viewer: &Viewer, run: &str) -> Result<RunDetail, Res
 
 pub(super) async fn one(State(door): State<Door>, viewer: Viewer, Run(run): Run) -> Response {
     match found(&door, &viewer, &run).await {
-        Ok(run) => Json(shape::detail(&run)).into_response(),
+        Ok(run) => Json(shape::detail(&run, door.pages.trace_of(&run.row.id))).into_response(),
         Err(refusal) => refusal,
     }
 }

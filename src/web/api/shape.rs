@@ -22,11 +22,13 @@ pub(super) fn run(row: &RunRow) -> Value {
     })
 }
 
-pub(super) fn detail(detail: &RunDetail) -> Value {
+pub(super) fn detail(detail: &RunDetail, trace: Option<(String, Option<String>)>) -> Value {
     let mut whole = run(&detail.row);
     let report = detail.report.as_deref().and_then(|report| serde_json::from_str::<Value>(report).ok());
     let stages = detail.checkpoint.stage_ms.iter().map(|(stage, took_ms)| json!({"stage": stage, "took_ms": took_ms})).collect::<Vec<_>>();
+    let (trace, trace_url) = trace.unzip();
     let more = json!({
+        "trace": trace, "trace_url": trace_url.flatten(),
         "issue_url": detail.issue_url, "issue_title": detail.text.title, "issue_body": detail.text.body,
         "base": detail.checkpoint.base.as_ref().map(ToString::to_string),
         "cancel_asked": detail.cancel.as_ref().map(|cancel| cancel.why.as_str()), "leases": detail.leases, "stages": stages, "report": report,

@@ -32,6 +32,7 @@ use futures_util::future::BoxFuture;
 use super::Door;
 use crate::audit::SigningKey;
 use crate::domain::Check;
+use crate::telemetry::traces::Shown;
 
 pub use live::Stopping;
 pub use text::Visible;
@@ -52,6 +53,8 @@ pub struct Pages {
     pub runs: PathBuf,
     /// So many open pull requests hold up further runs in a repository; 0: no limit.
     pub most_open: u32,
+    /// The traces of runs that people can look at; none where none are sent.
+    pub traces: Option<Shown>,
     live: Arc<live::Live>,
     health: Arc<health::Examined>,
 }
@@ -60,7 +63,18 @@ impl Pages {
     /// With nothing looked at yet.
     #[must_use]
     pub fn new(examine: Examine, key: Option<Arc<SigningKey>>, runs: PathBuf) -> Self {
-        Self { examine, key, runs, most_open: 0, live: Arc::default(), health: Arc::default() }
+        Self { examine, key, runs, most_open: 0, traces: None, live: Arc::default(), health: Arc::default() }
+    }
+
+    /// The same with traces that are shown.
+    #[must_use]
+    pub fn with_traces(self, traces: Option<Shown>) -> Self {
+        Self { traces, ..self }
+    }
+
+    /// The id of the trace of a run by its job, and the trace's page; none where no trace is sent.
+    pub(super) fn trace_of(&self, job: &str) -> Option<(String, Option<String>)> {
+        self.traces.as_ref()?.of(job)
     }
 
     /// The same with a limit of open pull requests in a repository, which is shown.

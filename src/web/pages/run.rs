@@ -45,6 +45,8 @@ struct RunPage {
     /// The word of who found the verdict wrong.
     wrong: Option<String>,
     leases: i64,
+    /// The id of its trace, and the trace's page.
+    trace: Option<(String, Option<String>)>,
     tokens: String,
     version: String,
     stages: Vec<Piece>,
@@ -166,6 +168,7 @@ async fn filled(door: &Door, viewer: &Viewer, found: RunDetail) -> Result<RunPag
         became: fate.as_ref().map(became).unwrap_or_default(),
         wrong: fate.and_then(|fate| fate.wrong),
         leases: found.leases,
+        trace: door.pages.trace_of(&found.row.id),
         tokens: number(spent),
         version: format!("{} {}", found.row.stage, found.row.steps),
         stages: plots::bar(stages),
