@@ -149,7 +149,8 @@ fn files_from(first: usize, count: usize, bytes: usize) -> Vec<u8> {
 }
 
 async fn sandboxes(workspace: u64) -> Kubernetes {
-    let mut config = Config { workspace_bytes: workspace, tmp_bytes: 64 << 20, memory_bytes: 1 << 30, cpus: 1.0, ..Config::default() };
+    let mut config =
+        Config { workspace_bytes: workspace, tmp_bytes: 64 << 20, memory_bytes: workspace + (1 << 30), cpus: 1.0, ..Config::default() };
     let cluster = &mut config.kubernetes;
     NAMESPACE.clone_into(&mut cluster.namespace);
     cluster.image = "docker.io/frognano/python:test".into();

@@ -99,8 +99,8 @@ impl Kubernetes {
         began: Instant,
     ) -> Result<(Link, Wire, ProbeReport), SandboxError> {
         let pod = self.run(held, order, installation).await.map_err(|told| told.at_the_start())?;
-        let (mut link, wire) = self.speak(order).await.map_err(|told| told.at_the_start())?;
-        let places = self.places(&pod, order).await;
+        let (spoken, places) = tokio::join!(self.speak(order), self.places(&pod, order));
+        let (mut link, wire) = spoken.map_err(|told| told.at_the_start())?;
         let proved = async {
             let stood = walls::stand(&mut link, &lure, &places, self.settings.walls).await?;
             confined(&mut link).await?;

@@ -15,7 +15,7 @@ use super::super::probe::outside;
 use super::super::{Attempt, Link, SandboxError, Target};
 
 /// What one attempt is given: what is near answers within a few milliseconds.
-const EACH: Duration = Duration::from_millis(150);
+const EACH: Duration = Duration::from_millis(125);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(25);
 /// Where credentials are put into pods, and a file of every node.
