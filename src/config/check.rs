@@ -146,9 +146,11 @@ impl File {
         demand(sandbox.cpus > 0.0, "[sandbox] cpus: more than 0".to_owned());
         let in_a_cluster = sandbox.kind == SandboxKind::Kubernetes;
         let on_disk = in_a_cluster && sandbox.kubernetes.medium == Medium::Disk;
+        // In a cluster the home folder is a room of its own, as large as /tmp.
+        let small_rooms = sandbox.tmp_bytes.saturating_mul(if in_a_cluster { 2 } else { 1 });
         demand(
-            on_disk || sandbox.workspace_bytes + sandbox.tmp_bytes <= sandbox.memory_bytes,
-            "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory".to_owned(),
+            on_disk || sandbox.workspace_bytes.saturating_add(small_rooms) <= sandbox.memory_bytes,
+            "[sandbox] memory_bytes: less than workspace_bytes and tmp_bytes together, which are held in memory (in a cluster tmp_bytes twice: for /tmp and for the home folder)".to_owned(),
         );
         demand(sandbox.max_processes >= 16, "[sandbox] max_processes: at least 16".to_owned());
         demand(

@@ -317,6 +317,15 @@ fn every_complaint_comes_at_once_with_status_2() {
     ] {
         assert!(said(&output).contains(words), "{words} is not in {}", said(&output));
     }
+    for (kind, memory, is_enough) in
+        [("local", 1999, false), ("local", 2000, true), ("kubernetes", 2999, false), ("kubernetes", 3000, true)]
+    {
+        let rooms = format!(
+            "[model]\nurl = \"http://127.0.0.1:9\"\nname = \"m\"\n[sandbox]\nkind = \"{kind}\"\nworkspace_bytes = 1000\ntmp_bytes = 1000\nmemory_bytes = {memory}\n"
+        );
+        std::fs::write(&path, rooms).unwrap();
+        assert_eq!(said(&run()).contains("[sandbox] memory_bytes: less than"), !is_enough, "{kind} {memory}: {}", said(&run()));
+    }
 }
 
 #[test]
