@@ -38,8 +38,8 @@ fn sort(text: &str, mut tell: impl FnMut(char, bool)) {
     while let Some(character) = characters.next() {
         let after = characters.peek().copied();
         let is_spelling = match character {
-            '\u{200c}' | '\u{200d}' => before.is_some_and(is_joined) && after.is_some_and(is_joined),
-            '\u{fe00}'..='\u{fe0f}' => before.is_some_and(may_vary),
+            '\u{200c}' | '\u{200d}' => before.is_some_and(is_joined) && after.is_some_and(|after| is_joined(after) && !is_selector(after)),
+            _ if is_selector(character) => before.is_some_and(may_vary),
             _ => !is_hidden(character),
         };
         tell(character, !is_spelling);
@@ -55,8 +55,11 @@ fn is_joined(character: char) -> bool {
 
 /// One selector a character, so that none can carry a message: after an emoji, a letter of another script, or the base of a keycap.
 fn may_vary(before: char) -> bool {
-    let has_one = matches!(before, '\u{fe00}'..='\u{fe0f}');
-    !has_one && (is_joined(before) || matches!(before, '0'..='9' | '#' | '*'))
+    !is_selector(before) && (is_joined(before) || matches!(before, '0'..='9' | '#' | '*'))
+}
+
+const fn is_selector(character: char) -> bool {
+    matches!(character, '\u{fe00}'..='\u{fe0f}')
 }
 
 /// Controls but tab and newline, characters without a width, fillers, bidirectional controls, and tags.
@@ -86,9 +89,11 @@ mod tests {
             ("❤\u{fe0f}\u{fe01}\u{fe02}", "❤\u{fe0f}"),
             ("\u{e0041}\u{e0042}x\u{1b}[0m\u{7f}", "x[0m"),
             ("\u{3164}\u{ffa0}\u{34f}\r", ""),
+            ("ᚠ\u{200d}\u{fe0f}", "ᚠ\u{fe0f}"),
         ] {
             let hidden = text.chars().count() - seen.chars().count();
             assert_eq!(without_hidden(text), (seen.to_owned(), hidden), "{text:?}");
+            assert_eq!(without_hidden(seen).1, 0, "{text:?}: nothing hides in what is left");
             assert_eq!(hidden_shown(text).matches("⟨U+").count(), hidden, "{text:?}");
         }
         assert_eq!(hidden_shown("a\u{202e}b\u{1b}[0m"), "a⟨U+202E⟩b⟨U+001B⟩[0m");
