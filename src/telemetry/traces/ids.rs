@@ -68,7 +68,10 @@ mod tests {
 
     #[test]
     fn the_ids_of_a_job_stay_for_ever() {
-        assert_eq!(trace_of("0193f0c2"), trace_of("0193f0c2"));
+        assert_eq!(
+            (trace_of("0193f0c2").as_str(), hex::encode(root("0193f0c2")).as_str()),
+            ("51d1b54f8c7dc7c4efcc72baba1b3fb1", "a582edfad7a8e512")
+        );
         assert_eq!((trace_of("a").len(), hex::encode(root("a")).len()), (32, 16));
         assert_ne!(trace("a")[..8], root("a"));
         assert_ne!(trace("a"), trace("b"));
