@@ -230,7 +230,10 @@ impl Scene {
         for worker in &self.workers {
             worker.thaw();
         }
-        if stage != Stage::Done {
+        // A worker that is stopped in order may have finished: then nobody else has a word to say of the job.
+        let is_over =
+            victim == Victim::WorkerInOrder && psql(&self.house.database(), "select count(*) from jobs where state <> 'done'") == "0";
+        if stage != Stage::Done && !is_over {
             self.until_it_ends().await;
         }
         self.house.model.set_mood(Mood::Up);
