@@ -73,7 +73,7 @@ impl Traces {
             }
         };
         let endpoint = &self.endpoint;
-        demand(is_web(endpoint), format!("endpoint: {endpoint} is no http(s) address"));
+        demand(is_web(endpoint), "endpoint: no http(s) address".to_owned());
         let has_credential = !endpoint.username().is_empty() || endpoint.password().is_some();
         demand(!has_credential, "endpoint: a credential stands in it; use header and header_value".to_owned());
         demand(endpoint.path().len() > 1, "endpoint: write its path too, as a rule /v1/traces".to_owned());
