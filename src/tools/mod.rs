@@ -40,7 +40,12 @@ pub fn main() -> ExitCode {
     let done = match (words.first().and_then(|word| word.to_str()), words.get(1)) {
         (Some("install"), Some(folder)) => pod::install(folder.as_ref()),
         (Some("wait"), Some(port)) => port.to_str().and_then(|port| port.parse().ok()).ok_or("no port".to_owned()).and_then(pod::wait),
-        _ => options::Options::from_command_line(words.into_iter()).and_then(serve::serve),
+        _ => {
+            let watched = pod::Watched::begin();
+            let served = options::Options::from_command_line(words.into_iter()).and_then(serve::serve);
+            watched.end();
+            served
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

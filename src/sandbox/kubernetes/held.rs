@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
@@ -71,6 +72,32 @@ impl Kinds {
             Err(_) => gone(self.pods.delete(name, &DeleteParams::default().grace_period(0)).await)?,
         }
         gone(self.policies.delete(name, &DeleteParams::background()).await)
+    }
+
+    /// Waits until a pod that runs is over: it failed, or somebody deletes it.
+    pub(super) async fn until_over(self, name: String) {
+        const PAUSE: Duration = Duration::from_secs(2);
+        while !self.is_seen_to_be_over(&name).await.unwrap_or(false) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Watches a pod for as long as the server likes.
+    async fn is_seen_to_be_over(&self, name: &str) -> kube::Result<bool> {
+        if self.pods.get_metadata_opt(name).await?.is_none() {
+            return Ok(true);
+        }
+        let only = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(290);
+        let mut changes = self.pods.watch(&only, "0").await?.boxed();
+        while let Some(change) = changes.next().await {
+            match change? {
+                WatchEvent::Added(pod) | WatchEvent::Modified(pod) if of_pod(&pod).is_some_and(|told| !told.may_pass()) => return Ok(true),
+                WatchEvent::Deleted(_) => return Ok(true),
+                WatchEvent::Error(_) => return Ok(false),
+                WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Bookmark(_) => {}
+            }
+        }
+        Ok(false)
     }
 
     /// Why the stream to the program inside ended, as the cluster tells it.

@@ -81,6 +81,7 @@ impl Kubernetes {
         match self.run_and_prove(&held, order, &installation, lure, began).await {
             Ok((link, wire, report)) => {
                 let kinds = self.kinds.clone();
+                wire.end_with(kinds.clone().until_over(order.name.clone()));
                 Ok(KubernetesSandbox { link, wire, held, kinds, name: order.name.clone(), report, lost: None })
             }
             Err(error) => {

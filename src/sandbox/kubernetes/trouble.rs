@@ -7,6 +7,11 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod, PodStatus};
 
 use super::super::SandboxError;
 
+/// The exit codes of a pod's first process when the program that answers ended without a word, and when that was where the kernel killed for want
+/// of memory (`tools/pod.rs`).
+const LEFT_ALONE: i32 = 70;
+const LEFT_ALONE_FOR_MEMORY: i32 = 71;
+
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -285,8 +290,14 @@ fn of_container(container: &ContainerStatus, is_init: bool) -> Option<Told> {
     }
     let words = of(&container.name, ended.reason.as_ref(), ended.message.as_ref());
     let words = format!("{words} (exit code {})", ended.exit_code);
-    let trouble = if ended.reason.as_deref() == Some("OOMKilled") { Trouble::OutOfMemory } else { Trouble::ContainerFailed };
-    Some(trouble.told(words))
+    Some(match (ended.reason.as_deref(), ended.exit_code) {
+        (_, LEFT_ALONE_FOR_MEMORY) if !is_init => {
+            Trouble::OutOfMemory.told(format!("the program inside was killed, and the kernel killed for memory in this pod; {words}"))
+        }
+        (Some("OOMKilled"), _) => Trouble::OutOfMemory.told(words),
+        (_, LEFT_ALONE) if !is_init => Trouble::ExecCut.told(format!("the program inside ended without a word; {words}")),
+        _ => Trouble::ContainerFailed.told(words),
+    })
 }
 
 fn of_conditions(status: &PodStatus) -> Option<Told> {

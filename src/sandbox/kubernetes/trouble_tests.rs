@@ -77,6 +77,10 @@ fn every_state_of_a_pod_has_its_name_and_keeps_its_words() {
         (failed("OutOfcpu", "Node didn't have enough resource: cpu"), Unschedulable, "enough resource"),
         (ended("containerStatuses", "OOMKilled", 137), OutOfMemory, "137"),
         (ended("containerStatuses", "Error", 1), ContainerFailed, "exit code 1"),
+        (ended("containerStatuses", "OOMKilled", 71), OutOfMemory, "killed for memory"),
+        (ended("containerStatuses", "Error", 71), OutOfMemory, "killed for memory"),
+        (ended("containerStatuses", "Error", 70), ExecCut, "without a word"),
+        (ended("initContainerStatuses", "Error", 71), ContainerFailed, "71"),
         (ended("initContainerStatuses", "StartError", 128), ContainerFailed, "128"),
     ] {
         let told = pod(status.clone()).unwrap_or_else(|| panic!("{status} is fine"));

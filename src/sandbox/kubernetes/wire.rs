@@ -1,7 +1,8 @@
-//! The one exec of a sandbox, as streams that end when it ends.
+//! The one exec of a sandbox, as streams that end when it ends, or its pod.
 //!
 //! What must hold: however the exec ends, also when its connection breaks without a word, reading from it ends and writing to it fails. (The streams
-//! of the kube crate stay open then, and who waits for them waits for ever.)
+//! of the kube crate stay open then, and who waits for them waits for ever; and a cluster may keep the exec of a program open that was killed while
+//! it was fed.)
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::task::{Context, Poll};
 
 use kube::api::AttachedProcess;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 use super::super::{Link, Patience};
 
@@ -18,6 +19,8 @@ use super::super::{Link, Patience};
 pub(super) struct Wire {
     _process: AttachedProcess,
     said: Arc<Mutex<String>>,
+    over: CancellationToken,
+    _ends_it: DropGuard,
 }
 
 impl Wire {
@@ -35,7 +38,17 @@ impl Wire {
             end.cancel();
         });
         let link = Link::new(Until::new(output, &over), Until::new(input, &over), Until::new(stderr, &over), patience);
-        Some((Self { _process: process, said }, link))
+        Some((Self { _process: process, said, over: over.clone(), _ends_it: over.drop_guard() }, link))
+    }
+
+    /// Ends the streams when this comes to its end before them.
+    pub(super) fn end_with(&self, pod: impl Future<Output = ()> + Send + 'static) {
+        let over = self.over.clone();
+        tokio::spawn(async move {
+            if over.run_until_cancelled(pod).await.is_some() {
+                over.cancel();
+            }
+        });
     }
 
     /// What the cluster said of the end of the program inside; empty when it said nothing.

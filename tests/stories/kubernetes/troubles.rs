@@ -117,3 +117,24 @@ async fn it_uses_up_its_memory_or_its_time() {
     sandbox.close().await;
     soon("nothing is left", async || world.left_of("old").await.is_empty()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_inside_is_killed() {
+    let Some(world) = World::enforced("troubles").await else { return };
+    // Files that lie in memory leave none for the program that takes them.
+    let mut config = world.config();
+    (config.memory_bytes, config.workspace_bytes) = (48 << 20, 256 << 20);
+    let mut sandbox = world.sandboxes_of(config, |_| ()).await.start("full").await.unwrap();
+    let put = sandbox.put(one_file("big", &vec![1; 150 << 20])).await;
+    assert!(matches!(&put, Err(SandboxError::NoRoom(why)) if why.starts_with("out-of-memory: the program inside was killed")), "{put:?}");
+    sandbox.close().await;
+    world.nothing_is_left_of("full").await;
+
+    // By what the model runs, which has the same rights.
+    let mut sandbox = world.sandboxes().await.start("killed").await.unwrap();
+    let script = "for p in /proc/[0-9]*; do grep -qa -- --work[d]ir $p/cmdline && kill -9 ${p#/proc/}; done; sleep 30".into();
+    let ran = sandbox.run(&Command { script, timeout: Duration::from_secs(30), output_limit: 100 }).await;
+    assert!(matches!(&ran, Err(SandboxError::Lost(why)) if why.starts_with("exec-cut: ")), "{ran:?}");
+    sandbox.close().await;
+    world.nothing_is_left_of("killed").await;
+}
