@@ -293,6 +293,12 @@ impl House {
         assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
     }
 
+    /// Moves the service's clock on to the next day, so that none begins while a story goes on.
+    pub fn begin_a_day(&self) {
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        self.pass(DAY_MS - self.clock.now_ms().rem_euclid(DAY_MS));
+    }
+
     /// Moves the service's clock on.
     pub fn pass(&self, milliseconds: i64) {
         self.clock.0.fetch_add(milliseconds, Ordering::Relaxed);

@@ -112,6 +112,7 @@ async fn work_in_the_other(house: &House, service: &Service) -> [String; 2] {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_sees_one_repository_finds_no_trace_of_another_by_page_api_events_or_export() {
     let (house, service) = house(Kind::Gitea).await;
+    house.begin_a_day();
     service.work_off().await;
     while service.worker.review_next().await.unwrap().is_some() {}
     service.store.seal().await.unwrap();
