@@ -323,6 +323,10 @@ pub trait Forge: Send + Sync {
     async fn label_set(&self, repo: &RepoRef, number: i64, label: &str) -> Result<Option<LabelSet>, ForgeError>;
     /// What this person may do in the repository. Unknown people and people we may not ask about have [`Permission::None`].
     async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError>;
+    /// Whether this person may read the repository, as far as the forge tells our account.
+    async fn may_read(&self, repo: &RepoRef, login: &str) -> Result<bool, ForgeError> {
+        Ok(self.permission(repo, login).await? >= Permission::Read)
+    }
     /// All comments, oldest first.
     async fn comments(&self, repo: &RepoRef, number: i64) -> Result<Vec<Comment>, ForgeError>;
     /// Writes a comment.

@@ -152,6 +152,9 @@ impl Forge for Witnessed {
     async fn label_set(&self, repo: &RepoRef, number: i64, label: &str) -> Result<Option<LabelSet>, ForgeError> {
         self.forge.label_set(repo, number, label).await
     }
+    async fn may_read(&self, repo: &RepoRef, login: &str) -> Result<bool, ForgeError> {
+        self.forge.may_read(repo, login).await
+    }
     async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
         self.forge.permission(repo, login).await
     }

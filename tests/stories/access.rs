@@ -176,6 +176,24 @@ on_each_forge! {
 }
 
 #[tokio::test]
+async fn readers_are_known_where_the_service_administers_nothing() {
+    for (kind, private) in [(Kind::Gitea, true), (Kind::Gitea, false), (Kind::Forgejo, true), (Kind::Forgejo, false)] {
+        let (house, service) = house(kind).await;
+        house.forge().permit(project::PATH, project::BOT, Permission::Write).unwrap();
+        house.forge().state().repositories[0].private = private;
+        let [mut rita, mut eve] = std::array::from_fn(|_| Browser::at(&service));
+        rita.sign_in(project::READER).await;
+        eve.sign_in("eve").await;
+        assert_eq!((rita.runs().await, eve.runs().await), (vec![project::PATH.to_owned()], vec![]), "{kind:?} {private}");
+        house.forge().permit(project::PATH, project::READER, Permission::None).unwrap();
+        house.pass(11 * MINUTE_MS);
+        assert_eq!(rita.runs().await, Vec::<String>::new());
+        assert_eq!(house.forge().unexpected(), Vec::<String>::new());
+        service.end().await;
+    }
+}
+
+#[tokio::test]
 async fn a_sign_in_is_ended_once_by_the_browser_that_began_it() {
     let (house, service) = house(Kind::Gitea).await;
     let (mut rita, mut other) = (Browser::at(&service), Browser::at(&service));

@@ -133,6 +133,16 @@ impl Client {
 
     /// What a person may do, where the forge does not answer that to our token: somebody who put the label on an issue that somebody else
     /// opened had write access to issues, since the server demands it. All others count as having none.
+    async fn told_permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
+        let (owner, name) = owner_and_name(repo)?;
+        let what = format!("permission of {login} in {}", repo.path);
+        match self.http.get::<PermissionRow>(what, &["repos", owner, name, "collaborators", login, "permission"]).await {
+            Ok(row) => Ok(permission(&row.permission)),
+            Err(ForgeError::NotFound { .. }) => Ok(Permission::None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn permission_by_timeline(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
         let key = (repo.id.clone(), login.to_lowercase());
         let seen = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
@@ -172,17 +182,27 @@ impl Forge for Client {
     /// Asked of the forge. Where it refuses to say (403: our account is no administrator of the repository, or on Forgejo the token is
     /// limited to some repositories), the timeline of the issue that [`Self::label_set`] read last for this person decides.
     async fn permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
-        let (owner, name) = owner_and_name(repo)?;
-        let what = format!("permission of {login} in {}", repo.path);
-        let path = ["repos", owner, name, "collaborators", login, "permission"];
-        match self.http.get::<PermissionRow>(what, &path).await {
-            Ok(row) => Ok(permission(&row.permission)),
-            Err(ForgeError::NotFound { .. }) => Ok(Permission::None),
+        match self.told_permission(repo, login).await {
             Err(ForgeError::Denied { what, message }) if !is_bad_token(&message) => {
                 tracing::warn!(what, "the forge does not tell our account: permission is taken from the issue's timeline");
                 self.permission_by_timeline(repo, login).await
             }
-            Err(error) => Err(error),
+            told => told,
+        }
+    }
+
+    /// Where the forge does not tell our account of others' permissions, it still tells every reader of a repository who may be asked to review there:
+    /// of a private one everybody who may read it, of a public one who has a part in it, watches it or belongs to the organisation
+    /// (Gitea and Forgejo, `routers/api/v1/repo/collaborators.go`, `GetReviewers`).
+    async fn may_read(&self, repo: &RepoRef, login: &str) -> Result<bool, ForgeError> {
+        match self.told_permission(repo, login).await {
+            Err(ForgeError::Denied { message, .. }) if !is_bad_token(&message) => {
+                let (owner, name) = owner_and_name(repo)?;
+                let what = format!("who may be asked to review in {}", repo.path);
+                let may_be_asked: Vec<User> = self.http.get(what, &["repos", owner, name, "reviewers"]).await?;
+                Ok(may_be_asked.iter().any(|user| user.login.eq_ignore_ascii_case(login)))
+            }
+            told => Ok(told? >= Permission::Read),
         }
     }
 

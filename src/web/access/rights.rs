@@ -2,8 +2,8 @@
 //!
 //! The forge is asked with the service's own rights, not with the person's: a sign-in so needs no more than the right to know who it is, nothing of
 //! the person's is kept, and who loses their access on the forge loses it here within [`HOLDS_MS`], not at the end of their session. It works alike
-//! on all forges, as far as they tell our account of others: on Gitea and Forgejo it must administer the repository for that, on GitLab only members
-//! are told of.
+//! on all forges, as far as they tell our account of others: on Gitea and Forgejo, where it does not administer a public repository, people without a
+//! part in it are not told of, on GitLab only members are.
 //!
 //! What must hold: what the forge does not say is not seen; a repository is asked about by its id, never by a path that another may have by now.
 
@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::Semaphore;
 
 use super::{Role, Sees};
-use crate::domain::{Clock, Permission, RepoRef};
+use crate::domain::{Clock, RepoRef};
 use crate::forge::{Forge, ForgeError};
 use crate::store::{Store, StoreError, repository_name};
 
@@ -175,5 +175,5 @@ async fn may_read(hands: &dyn Forge, repo: &RepoRef, login: &str) -> Result<bool
         Err(ForgeError::NotFound { .. }) => return Ok(false),
         now => now?.repo,
     };
-    Ok(now.id == repo.id && hands.permission(&now, login).await? >= Permission::Read)
+    Ok(now.id == repo.id && hands.may_read(&now, login).await?)
 }

@@ -92,6 +92,7 @@ fn in_repository(state: &mut State, ask: &Ask, caller: &Caller, here: usize, pat
         ("PUT", ["collaborators", login]) => setup::let_in(state, ask, caller, here, login),
         ("POST", ["hooks"]) => setup::make_hook(state, ask, caller, here),
         ("GET", ["collaborators", login, "permission"]) => permission(state, caller, here, login),
+        ("GET", ["reviewers"]) => reviewers(state, caller, here),
         (_, ["labels", ..] | ["issues", ..]) => return issues::answer(state, ask, caller, here, path),
         (_, ["pulls", path @ ..]) => return pulls::answer(state, ask, caller, here, path),
         _ => return None,
@@ -254,6 +255,15 @@ fn permission(state: &State, caller: &Caller, here: usize, login: &str) -> Resul
     }
     let user = state.user(login).ok_or_else(not_found)?;
     Ok(Answer::json(200, &shape::permission(state, repository, &user.login)))
+}
+
+/// Everybody but the caller who has a part in the repository; told to every reader.
+fn reviewers(state: &State, caller: &Caller, here: usize) -> Result<Answer, Answer> {
+    logged_in(caller)?;
+    let repository = &state.repositories[here];
+    let others = state.users.iter().filter(|user| user.account != super::Account::Organization && user.login != caller.login);
+    let readers = others.filter(|user| repository.membership(&user.login) >= Permission::Read);
+    Ok(Answer::json(200, &readers.map(|user| shape::user(state, &user.login)).collect::<Value>()))
 }
 
 /// Told to the organisation's owners, of whom this forge knows none.
