@@ -38,8 +38,8 @@ pub struct Cluster {
     pub priority_class: Option<String>,
     /// Whether each pod has users of its own, where the server knows that (1.33 and newer).
     pub user_namespaces: bool,
-    /// The user and group in the pod.
-    pub user: i64,
+    /// The user and group in every pod; by default each pod has another.
+    pub user: Option<i64>,
     /// What workspace, /tmp and home are made of.
     pub medium: Medium,
     /// The disk of the whole pod, in bytes; by default 256 MiB, and with `medium = "disk"` the workspace and twice /tmp besides.
@@ -124,7 +124,7 @@ impl Default for Cluster {
             tolerations: Vec::new(),
             priority_class: None,
             user_namespaces: true,
-            user: 1000,
+            user: None,
             medium: Medium::default(),
             disk_bytes: None,
             start_seconds: 180,
@@ -160,7 +160,7 @@ impl Cluster {
             );
         }
         demand(self.tools_program.starts_with('/'), "tools_program: the full path in the tools image");
-        demand(self.user > 0, "user: never 0");
+        demand(self.user.is_none_or(|user| user > 0), "user: never 0");
         demand(self.start_seconds > 0, "start_seconds: at least 1");
         demand(self.life_seconds >= 60, "life_seconds: at least 60");
         demand(self.reap_seconds > self.start_seconds.min(60), "reap_seconds: more than a pod needs to start");

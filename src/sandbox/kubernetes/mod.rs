@@ -282,6 +282,7 @@ impl Sandboxes for Kubernetes {
             run: run.to_owned(),
             issue: works_on.to_owned(),
             user_namespaces: self.user_namespaces().await,
+            user: self.settings.user.unwrap_or_else(|| pod::own_user(salt)),
         };
         let lure = Lure::lay(self.bait_address()?).await.map_err(SandboxError::NotStarted)?;
         Ok(Box::new(self.make(&order, lure, began).await?))

@@ -39,6 +39,8 @@ pub(super) struct Order {
     pub issue: String,
     /// Whether the server gives pods users of their own.
     pub user_namespaces: bool,
+    /// The user and group in the pod.
+    pub user: i64,
 }
 
 /// What owns another object.
@@ -175,9 +177,9 @@ pub(super) fn pod(order: &Order, owner: &Owner, settings: &Settings) -> Result<P
         "nodeSelector": settings.node_selector,
         "restartPolicy": "Never",
         "securityContext": {
-            "runAsGroup": settings.user,
+            "runAsGroup": order.user,
             "runAsNonRoot": true,
-            "runAsUser": settings.user,
+            "runAsUser": order.user,
             "seccompProfile": { "type": "RuntimeDefault" },
         },
         "shareProcessNamespace": false,
@@ -222,6 +224,14 @@ fn tolerations(settings: &Settings) -> Vec<Value> {
         json!({ "key": toleration.key, "operator": operator, "value": toleration.value, "effect": toleration.effect })
     });
     written.collect()
+}
+
+/// A user for a pod where none is configured. The kernel counts the processes of a user on the whole node, so that pods with one user would take
+/// them from each other; with user namespaces no number above 65,535 is allowed.
+pub(super) fn own_user(salt: u64) -> i64 {
+    const FIRST: i64 = 10_000;
+    const ALL: u64 = 50_000;
+    FIRST + i64::try_from(salt % ALL).unwrap_or_default()
 }
 
 /// The command by which the program inside speaks, for the one exec of a sandbox.

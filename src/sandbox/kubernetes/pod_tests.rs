@@ -31,7 +31,7 @@ fn everything() -> Settings {
 
 fn order(user_namespaces: bool) -> Order {
     let issue = "https://git.example.com/payments/ledger/issues/7".to_owned();
-    Order { name: "frognano-0190-agent-0000002a".into(), run: "0190".into(), issue, user_namespaces }
+    Order { name: "frognano-0190-agent-0000002a".into(), run: "0190".into(), issue, user_namespaces, user: 1000 }
 }
 
 fn owner() -> Owner {
@@ -127,4 +127,12 @@ fn an_image_is_known_by_its_digests_alone() {
     assert!(first.is_some() && image(&settings) != first);
     settings.image = "python:3".into();
     assert_eq!(image(&settings), None);
+}
+
+#[test]
+fn a_pods_own_user_is_none_of_the_systems_and_fits_a_user_namespace() {
+    for salt in [0, 1, 49_999, 50_000, u64::MAX] {
+        assert!((10_000..60_000).contains(&own_user(salt)), "{salt}");
+    }
+    assert_ne!(own_user(1), own_user(2));
 }

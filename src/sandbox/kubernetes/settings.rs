@@ -41,8 +41,8 @@ pub struct Settings {
     pub priority_class: Option<String>,
     /// Whether pods have users of their own where the server knows that.
     pub user_namespaces: bool,
-    /// The user and group in the pod.
-    pub user: i64,
+    /// The user and group in every pod; none where each pod has another.
+    pub user: Option<i64>,
     /// Folders that come first in `PATH`.
     pub path: Vec<PathBuf>,
     /// Further environment variables.

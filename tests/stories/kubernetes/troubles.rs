@@ -29,7 +29,9 @@ fn kind(error: &SandboxError) -> Kind {
 }
 
 /// Tries to start a sandbox of this configuration; it must end so, with this name and these words, and leave nothing.
-async fn ends(world: &World, run: &str, config: Config, expected: Kind, words: [&str; 2]) {
+async fn ends(world: &World, run: &str, mut config: Config, expected: Kind, words: [&str; 2]) {
+    // Other stories want the node's processors too.
+    config.cpus = 0.01;
     let boxes = world.sandboxes_of(config, |settings| settings.start = Duration::from_secs(12)).await;
     let error = refused(&boxes, run).await;
     let told = error.to_string();
@@ -137,4 +139,21 @@ async fn the_program_inside_is_killed() {
     assert!(matches!(&ran, Err(SandboxError::Lost(why)) if why.starts_with("exec-cut: ")), "{ran:?}");
     sandbox.close().await;
     world.nothing_is_left_of("killed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_uses_up_its_processes_takes_none_from_another() {
+    let Some(world) = World::enforced("troubles").await else { return };
+    let boxes = world.sandboxes().await;
+    let (mut greedy, mut other) = (boxes.start("greedy").await.unwrap(), boxes.start("modest").await.unwrap());
+    let run = |script: &str| Command { script: script.into(), timeout: Duration::from_secs(60), output_limit: 1000 };
+    let took = greedy.run(&run("n=0; while [ $n -lt 200 ] && sleep 100 & do n=$((n+1)); done; jobs -p | wc -l")).await.unwrap();
+    let ran = other
+        .run(&run("for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.1 & done; wait && echo all"))
+        .await
+        .unwrap();
+    assert_eq!(ran.stdout, "all\n", "{ran:?} beside {took:?}");
+    greedy.close().await;
+    other.close().await;
+    world.nothing_is_left_of("greedy").await;
 }

@@ -109,8 +109,11 @@ pub async fn answers_the_tools(boxes: &dyn Sandboxes) {
     // Not there, or another's: the image of a pod has one.
     let shadow = sandbox.call("Read", &json!({"file_path": "/etc/shadow"})).await.unwrap();
     assert!(["FileNotFoundError: ", "PermissionError: "].iter().any(|refusal| shadow.starts_with(refusal)), "{shadow}");
-    let ran = sandbox.call("Bash", &json!({"command": "cat a/b.py; pwd; id -u; echo oops >&2; exit 3"})).await.unwrap();
-    assert_eq!(ran, "Exit code: 3\nSTDOUT:\nx = 1\n/workspace\n1000\n\nSTDERR:\noops\n");
+    let ran = sandbox
+        .call("Bash", &json!({"command": "cat a/b.py; pwd; test $(id -u) -ge 1000 && echo nobody; echo oops >&2; exit 3"}))
+        .await
+        .unwrap();
+    assert_eq!(ran, "Exit code: 3\nSTDOUT:\nx = 1\n/workspace\nnobody\n\nSTDERR:\noops\n");
     sandbox.close().await;
 }
 
