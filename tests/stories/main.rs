@@ -47,6 +47,7 @@ mod nothing_missed;
 mod nothing_twice;
 mod operator;
 mod pages;
+mod private_ca;
 mod queue;
 mod recovery;
 mod refusals;

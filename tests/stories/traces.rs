@@ -1,7 +1,7 @@
 //! Traces: one a run, without a word of anybody, and never in the way of a run.
 
 #[path = "traces/collector.rs"]
-mod collector;
+pub mod collector;
 
 use std::process::Command;
 use std::sync::Arc;
