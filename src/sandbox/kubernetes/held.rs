@@ -102,7 +102,8 @@ impl Kinds {
 
     /// Why the stream to the program inside ended, as the cluster tells it.
     pub(super) async fn why_lost(&self, name: &str, why: &str, last_words: &[String]) -> Told {
-        const LATE: [u64; 4] = [0, 200, 500, 1_000];
+        // A node that ends a pod, for its disk for instance, tells the server of it only then.
+        const LATE: [u64; 6] = [0, 200, 500, 1_000, 2_000, 4_000];
         let words = [why].into_iter().chain(last_words.iter().map(String::as_str)).filter(|words| !words.is_empty());
         let said = words.collect::<Vec<_>>().join("; ");
         let mut down = None;
