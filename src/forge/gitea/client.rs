@@ -131,8 +131,7 @@ impl Client {
         labelled.insert((repo.id.clone(), login.to_lowercase()), number);
     }
 
-    /// What a person may do, where the forge does not answer that to our token: somebody who put the label on an issue that somebody else
-    /// opened had write access to issues, since the server demands it. All others count as having none.
+    /// What the forge itself says that a person may do.
     async fn told_permission(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
         let (owner, name) = owner_and_name(repo)?;
         let what = format!("permission of {login} in {}", repo.path);
@@ -143,6 +142,8 @@ impl Client {
         }
     }
 
+    /// What a person may do, where the forge does not answer that to our token: somebody who put the label on an issue that somebody else
+    /// opened had write access to issues, since the server demands it. All others count as having none.
     async fn permission_by_timeline(&self, repo: &RepoRef, login: &str) -> Result<Permission, ForgeError> {
         let key = (repo.id.clone(), login.to_lowercase());
         let seen = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
